@@ -1,0 +1,1 @@
+export * as transitions from './guarded-transitions.ts';
