@@ -1,0 +1,408 @@
+// wit/ and src/ -> types, components, glue and published JavaScript under dist/. Does only what changed inputs ask for.
+//
+//   node build.mjs [--quiet] [--force]
+//
+// Runs on Node 20 and newer, straight after `npm ci`. Writes to stderr alone, so that what runs next owns stdout.
+import { createHash } from 'node:crypto';
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const root = fileURLToPath(new URL('.', import.meta.url));
+process.chdir(root);
+
+const { values: flags } = parseArgs({ options: { quiet: { type: 'boolean' }, force: { type: 'boolean' } } });
+
+/** The WASI release that the engine inside componentize-js imports, whatever compatible one our WIT names. */
+const engineWasi = '0.2.12';
+
+/** What each component may import, exactly. `mcp:session/elicitation` holds types alone: nothing has to be provided. */
+const allowedImports = {
+  session: [
+    'mcp:session/elicitation@0.1.0',
+    `wasi:clocks/monotonic-clock@${engineWasi}`,
+    `wasi:clocks/wall-clock@${engineWasi}`,
+    `wasi:io/error@${engineWasi}`,
+    `wasi:io/poll@${engineWasi}`,
+    `wasi:io/streams@${engineWasi}`,
+    'wasi:keyvalue/atomics@0.2.0-draft2',
+    'wasi:keyvalue/batch@0.2.0-draft2',
+    'wasi:keyvalue/store@0.2.0-draft2',
+    `wasi:random/random@${engineWasi}`,
+  ],
+  transitions: [],
+};
+
+const steps = [
+  {
+    name: 'types',
+    tools: ['@bytecodealliance/jco-transpile'],
+    inputs: ['wit'],
+    outputs: ['dist/types/guest/session-component.d.ts', 'dist/types/host/session-component.d.ts'],
+    run: types,
+  },
+  {
+    name: 'bundle',
+    tools: ['esbuild', 'zod'],
+    inputs: ['src'],
+    outputs: ['dist/bundle/component.js', 'dist/bundle/transitions-component.js'],
+    run: bundle,
+  },
+  {
+    name: 'transitions.wasm',
+    tools: ['componentize-qjs'],
+    inputs: ['wit', 'dist/bundle/transitions-component.js'],
+    outputs: ['dist/transitions.wasm'],
+    run: componentizeTransitions,
+  },
+  {
+    name: 'session.wasm',
+    tools: ['@bytecodealliance/componentize-js', '@bytecodealliance/wizer'],
+    inputs: ['wit', 'dist/bundle/component.js'],
+    outputs: ['dist/session.wasm'],
+    run: componentizeSession,
+  },
+  {
+    name: 'transitions glue',
+    tools: ['@bytecodealliance/jco', '@bytecodealliance/jco-transpile', 'esbuild'],
+    after: 'transitions.wasm',
+    outputs: ['dist/transitions/transitions.js', 'dist/transitions/modules.json'],
+    run: () => transpile('transitions', { noComponentErrorWrapping: true }),
+  },
+  {
+    name: 'session glue',
+    tools: ['@bytecodealliance/jco', '@bytecodealliance/jco-transpile', 'esbuild'],
+    after: 'session.wasm',
+    outputs: ['dist/session/session.js', 'dist/session/modules.json'],
+    run: () => transpile('session', {}),
+  },
+  {
+    name: 'host',
+    tools: ['typescript'],
+    inputs: ['host', 'src', 'test/bucket/contract.ts', 'tsconfig.json', 'tsconfig.package.json'],
+    outputs: ['dist/host'],
+    run: host,
+  },
+];
+
+// --- Steps -----------------------------------------------------------------------------------------------------------
+
+async function types() {
+  const { generateGuestTypes, generateHostTypes } = await import('@bytecodealliance/jco-transpile');
+  const options = { name: 'session-component', worldName: 'session-component' };
+  writeFolder('dist/types/guest', await generateGuestTypes('wit', options));
+  const forHost = await generateHostTypes('wit', { ...options, instantiation: { tag: 'sync' } });
+  // The transpiler gives every resource that it hands out a dispose method, and leaves it out of the types.
+  const path = 'interfaces/mcp-session-sessions.d.ts';
+  const sessions = new TextDecoder().decode(forHost[path]);
+  const disposable = sessions.replaceAll('private constructor();\n', '$&  [Symbol.dispose](): void;\n');
+  if (disposable === sessions) throw new Error(`${path} declares no resource`);
+  writeFolder('dist/types/host', { ...forHost, [path]: disposable });
+}
+
+async function bundle() {
+  const { build } = await import('esbuild');
+  for (const name of ['component', 'transitions-component']) {
+    await build({
+      entryPoints: [`src/${name}.ts`],
+      outfile: `dist/bundle/${name}.js`,
+      bundle: true,
+      format: 'esm',
+      target: 'es2023',
+      minify: true,
+      keepNames: false,
+      charset: 'utf8',
+      plugins: [{ name: 'wit', setup: ({ onResolve }) => onResolve({ filter: /^[a-z]+:[a-z-]+\// }, external) }],
+    });
+  }
+}
+
+function external({ path }) {
+  return { path: asEngine(path), external: true };
+}
+
+/** componentize-js drops an import of clocks or random that is not named exactly as its engine names it. */
+function asEngine(text) {
+  return text.replace(/(wasi:(?:io|clocks|random)(?:\/[a-z-]+)?)@0\.2\.\d+/g, `$1@${engineWasi}`);
+}
+
+function engineWit() {
+  const files = Object.fromEntries(
+    listFiles('wit').map((path) => {
+      // `use` and `import` name the release behind the interface: wasi:io/poll@0.2.10.{pollable}
+      return [path.slice('wit/'.length), asEngine(readFileSync(path, 'utf8'))];
+    }),
+  );
+  writeFolder('dist/bundle/wit', files);
+  return 'dist/bundle/wit';
+}
+
+async function componentizeSession() {
+  const { componentize } = await import('@bytecodealliance/componentize-js');
+  const { component } = await componentize({
+    sourcePath: 'dist/bundle/component.js',
+    witPath: engineWit(),
+    worldName: 'session-component',
+    disableFeatures: ['random', 'stdio', 'clocks', 'http', 'fetch-event'],
+  });
+  write('dist/session.wasm', component);
+}
+
+async function componentizeTransitions() {
+  const { default: qjs } = await import('componentize-qjs');
+  const { component } = await qjs.componentize({
+    jsSource: readFileSync('dist/bundle/transitions-component.js', 'utf8'),
+    witPath: 'wit',
+    world: 'transitions-component',
+    sync: true,
+    stubWasi: true,
+  });
+  write('dist/transitions.wasm', component);
+}
+
+/** Makes `dist/NAME/NAME.js` from `dist/NAME.wasm`, its declaration, and `modules.json`: where the core modules are. */
+async function transpile(name, options) {
+  const { componentWit, transpile: jco } = await import('@bytecodealliance/jco');
+  const component = readFileSync(`dist/${name}.wasm`);
+  const wit = await componentWit(component);
+  const world = wit.slice(wit.indexOf('world root'), wit.indexOf('\n}', wit.indexOf('world root')));
+  const imports = Array.from(world.matchAll(/^ {2}import ([^;]+);/gm), (match) => match[1]).sort();
+  checkImports(name, imports);
+
+  const { files } = await jco(component, { name, instantiation: 'sync', wasiShim: false, ...options });
+  const modules = {};
+  const written = {};
+  for (const [path, content] of Object.entries(files)) {
+    if (!path.endsWith('.wasm')) continue;
+    // Nearly all of a component is its core modules, so they are read from it rather than stored twice.
+    const at = component.indexOf(content);
+    if (at < 0) written[path] = content;
+    else modules[path] = [at, content.length];
+  }
+  written[`${name}.js`] = await finishGlue(name, new TextDecoder().decode(files[`${name}.js`]));
+  written[`${name}.d.ts`] = declaration(name);
+  written['modules.json'] = `${JSON.stringify({ imports, modules })}\n`;
+  rmSync(`dist/${name}`, { recursive: true, force: true });
+  writeFolder(`dist/${name}`, written);
+}
+
+function checkImports(name, imports) {
+  const allowed = allowedImports[name];
+  const wrong = [
+    ...imports.filter((one) => !allowed.includes(one)).map((one) => `imports ${one}, which it must not`),
+    ...allowed.filter((one) => !imports.includes(one)).map((one) => `does not import ${one}`),
+  ];
+  if (wrong.length > 0) throw new Error(`dist/${name}.wasm ${wrong.join('; ')}`);
+}
+
+/** What is changed in the transpiler's output: which components it concerns, what is there, and what takes its place. */
+const glueChanges = [
+  // Logging reads process.env at every step of every call. It goes, arguments and all.
+  [['session', 'transitions'], /^ *const _debugLog = \(\.\.\.args\) => \{\n[^}]*\}\n[^}]*\};\n/gm, ''],
+  // A resource of an instance that trapped cannot be finalized. What a registry callback throws ends the process.
+  [
+    ['session', 'transitions'],
+    /return new FinalizationRegistry\(unregister\);/g,
+    `return new FinalizationRegistry((held) => {
+      try { getOrCreateAsyncState(0).throwIfTrapped(); unregister(held); } catch (error) { finalizerFailed(error); }
+    });`,
+  ],
+  // Without this -1n would arrive as 2^64 - 1, silently.
+  [
+    ['session'],
+    /return BigInt\.as(Uint|Int)N\(64, converted\);/g,
+    'return exactly(val, BigInt.as$1N(64, converted));',
+    2,
+  ],
+  // An error says what it is, rather than "[object Object]".
+  [['session'], /`\$\{String\(value\)\} \(see error\.payload\)`/g, 'described(value)'],
+];
+
+const glueAddition = `
+let finalizerFailed = () => {};
+export function onFinalizerFailed(listen) { finalizerFailed = listen; }
+function exactly(given, fitted) {
+  if (given !== fitted) throw new TypeError('expected a bigint of 64 bits, received ' + typeof given + ' ' + given);
+  return fitted;
+}
+function described(value) {
+  if (Array.isArray(value)) return described(value.at(-1));
+  if (typeof value !== 'object' || value === null) return String(value);
+  const { tag, val } = value;
+  return val === undefined || typeof val?.toDebugString === 'function' ? String(tag) : tag + ': ' + described(val);
+}
+`;
+
+/** The one place where the transpiler's output is changed. It fails loudly when what it changes is no longer there. */
+async function finishGlue(name, source) {
+  const { transform } = await import('esbuild');
+  let text = source;
+  for (const [names, pattern, replacement, times = 1] of glueChanges) {
+    if (!names.includes(name)) continue;
+    const found = text.match(pattern)?.length ?? 0;
+    if (found !== times) throw new Error(`the glue of ${name} holds ${pattern} ${found} times: see glueChanges`);
+    text = text.replace(pattern, replacement);
+  }
+  text = text.replace(/^( *)_debugLog\(/gm, '$1DEBUG: _debugLog(') + glueAddition;
+  const { code } = await transform(text, { minifySyntax: true, dropLabels: ['DEBUG'] });
+  for (const gone of ['_debugLog', 'JCO_DEBUG', 'process.env']) {
+    if (code.includes(gone)) throw new Error(`the glue of ${name} still holds ${gone}: see finishGlue`);
+  }
+  return code;
+}
+
+function declaration(name) {
+  const exported = name === 'session' ? ['sessions', 'transitions'] : ['transitions'];
+  return [
+    ...exported.map((one) => `import type * as ${one} from '../types/host/interfaces/mcp-session-${one}.js';`),
+    '/** What the component exports. */',
+    'export interface Exports {',
+    ...exported.map((one) => `  readonly ${one}: typeof ${one};`),
+    '}',
+    '/** Makes an instance. Imports go by their WIT names without version. */',
+    'export function instantiate(',
+    '  coreModule: (path: string) => object,',
+    '  imports: Readonly<Record<string, object>>,',
+    '): Exports;',
+    '/** Hears of resources of a failed instance whose finalizer failed too. */',
+    'export function onFinalizerFailed(listen: (error: unknown) => void): void;',
+    '',
+  ].join('\n');
+}
+
+/** `host/` as JavaScript, for the npm package: Node strips no types under node_modules. Types are checked elsewhere. */
+async function host() {
+  const { spawnSync } = await import('node:child_process');
+  for (const folder of ['dist/host', 'dist/src', 'dist/test']) rmSync(folder, { recursive: true, force: true });
+  const run = spawnSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.package.json'], {
+    encoding: 'utf8',
+  });
+  if (!existsSync('dist/host')) throw new Error(`tsc wrote nothing: ${run.stdout}${run.stderr}`);
+  if (run.status !== 0) say(run.stdout.trim());
+}
+
+// --- Files -----------------------------------------------------------------------------------------------------------
+
+function write(path, content) {
+  mkdirSync(dirname(path), { recursive: true });
+  const partial = `${path}.${process.pid}.partial`;
+  writeFileSync(partial, content);
+  renameSync(partial, path);
+}
+
+function writeFolder(folder, files) {
+  for (const [path, content] of Object.entries(files)) write(join(folder, path), content);
+}
+
+function listFiles(path) {
+  if (!existsSync(path)) return [];
+  if (!statSync(path).isDirectory()) return [path];
+  const entries = readdirSync(path, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
+  return entries.flatMap((entry) =>
+    entry.isDirectory() ? listFiles(join(path, entry.name)) : [join(path, entry.name)],
+  );
+}
+
+// --- Stamps ----------------------------------------------------------------------------------------------------------
+
+const stampOf = (step) => `dist/.stamps/${step.name.replaceAll(' ', '-')}`;
+const readStamp = (step) => (existsSync(stampOf(step)) ? readFileSync(stampOf(step), 'utf8') : '');
+
+/** A hash over everything that a step's outputs depend on, or '' if some input is not there yet. */
+function inputsHash(step, lock, self) {
+  const hash = createHash('sha256').update(self);
+  for (const tool of step.tools) hash.update(JSON.stringify([tool, lock.packages[`node_modules/${tool}`]?.integrity]));
+  if (step.after !== undefined) {
+    const before = readStamp(steps.find((one) => one.name === step.after));
+    if (before === '') return '';
+    hash.update(before);
+  }
+  for (const input of step.inputs ?? []) {
+    const files = listFiles(input);
+    if (files.length === 0 && input !== 'test/bucket/contract.ts') return '';
+    for (const file of files) hash.update(`${file}\0`).update(readFileSync(file)).update('\0');
+  }
+  return hash.digest('hex');
+}
+
+const say = (line) => process.stderr.write(`${line}\n`);
+
+/** Runs what is due. With `look`, only tells whether anything is. */
+async function runSteps(look) {
+  const lock = JSON.parse(readFileSync('package-lock.json', 'utf8'));
+  const self = readFileSync('build.mjs');
+  for (const step of steps) {
+    const hash = inputsHash(step, lock, self);
+    const done = hash !== '' && hash === readStamp(step) && step.outputs.every((path) => existsSync(path));
+    if (done && !(flags.force && !look)) continue;
+    if (look) return true;
+    const started = performance.now();
+    // Without a stamp an interrupted step is run again.
+    rmSync(stampOf(step), { force: true });
+    await step.run();
+    write(stampOf(step), inputsHash(step, lock, self));
+    if (!flags.quiet) say(`${step.name.padEnd(18)} ${((performance.now() - started) / 1000).toFixed(1)} s`);
+  }
+  return false;
+}
+
+/** Two builds never write at once. The second waits, and then finds nothing to do. */
+async function lockDist() {
+  mkdirSync('dist', { recursive: true });
+  for (;;) {
+    try {
+      const file = openSync('dist/.lock', 'wx');
+      writeFileSync(file, String(process.pid));
+      closeSync(file);
+      return;
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error;
+    }
+    let holder = 0;
+    try {
+      holder = Number(readFileSync('dist/.lock', 'utf8'));
+      if (holder > 0) process.kill(holder, 0);
+    } catch (error) {
+      // The holder is gone and left its lock behind.
+      if (error.code === 'ESRCH') rmSync('dist/.lock', { force: true });
+      else if (error.code !== 'ENOENT' && error.code !== 'EPERM') throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+async function sizes() {
+  const { gzipSync } = await import('node:zlib');
+  for (const name of ['session', 'transitions']) {
+    const bytes = readFileSync(`dist/${name}.wasm`);
+    const mebi = (length) => `${(length / 2 ** 20).toFixed(2)} MiB`;
+    say(
+      `${`${name}.wasm`.padEnd(18)} ${bytes.length} bytes, ${mebi(bytes.length)}, gzip ${mebi(gzipSync(bytes).length)}`,
+    );
+  }
+}
+
+const started = performance.now();
+if (!flags.force && !(await runSteps(true))) {
+  if (!flags.quiet) say(`nothing to build (${((performance.now() - started) / 1000).toFixed(2)} s)`);
+} else {
+  await lockDist();
+  try {
+    await runSteps(false);
+    if (!flags.quiet) await sizes();
+  } finally {
+    rmSync('dist/.lock', { force: true });
+  }
+}

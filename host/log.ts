@@ -1,0 +1,15 @@
+import { createHash } from 'node:crypto';
+
+/** How much an event matters. */
+export type LogLevel = 'debug' | 'info' | 'warning' | 'error';
+
+/** What an event carries: small plain values. Never an id, a namespace, an owner, a credential or a stored value. */
+export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
+
+/** Takes one event, such as `session created`. */
+export type Log = (level: LogLevel, event: string, fields?: LogFields) => void;
+
+/** The first 16 hex digits of SHA-256 over the UTF-8 of `text`: tells two ids apart without showing them. */
+export function fingerprint(text: string | Uint8Array): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16);
+}
