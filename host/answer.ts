@@ -1,0 +1,138 @@
+import type { RequestId } from './call.ts';
+import type { Log } from './log.ts';
+import { encodeError, failureOf } from './rpc.ts';
+import { EventStream } from './sse.ts';
+
+/** What a request is answered with, before a shell makes it the bytes of its platform. */
+export interface Reply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | EventStream | undefined;
+}
+
+const jsonHeaders = { 'Content-Type': 'application/json' };
+const streamHeaders = {
+  'Content-Type': 'text/event-stream',
+  'Cache-Control': 'no-cache, no-store, no-transform',
+  'X-Accel-Buffering': 'no',
+};
+
+/** How many signs of life a call lets pass before it gives up answering in JSON and opens its stream. */
+const patience = 2;
+
+/** An answer in JSON. */
+export function jsonReply(status: number, body: string, sessionId?: string): Reply {
+  const headers = sessionId === undefined ? jsonHeaders : { ...jsonHeaders, 'Mcp-Session-Id': sessionId };
+  return { status, headers, body };
+}
+
+/** An answer in events. */
+export function streamReply(stream: EventStream, sessionId?: string): Reply {
+  const headers = sessionId === undefined ? streamHeaders : { ...streamHeaders, 'Mcp-Session-Id': sessionId };
+  return { status: 200, headers, body: stream };
+}
+
+/** The answer to a request that failed before it became a call. */
+export function failedReply(error: unknown, id: RequestId | undefined, method: string, log: Log): Reply {
+  const failure = failureOf(error);
+  if (failure.bug) logBug(log, method, error);
+  const reply = jsonReply(failure.status, encodeError(id, failure.code, failure.message, failure.data));
+  return failure.headers === undefined ? reply : { ...reply, headers: { ...reply.headers, ...failure.headers } };
+}
+
+/** Reports what should not have happened. The client hears no details. */
+export function logBug(log: Log, method: string, error: unknown): void {
+  const trace = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  log('error', 'request failed', { method: method.slice(0, 100), error: trace });
+}
+
+/**
+ * The answer to one POST that holds requests: JSON if nothing has to be sent before the last response, and otherwise a
+ * stream. Its status is settled by its first byte.
+ */
+export class Answer {
+  /** Resolves when it is known how the answer begins. */
+  readonly reply: Promise<Reply>;
+  #resolve: ((reply: Reply) => void) | undefined;
+  readonly #sessionId: string | undefined;
+  readonly #batch: boolean;
+  #waiting: number;
+  #responses: string[] = [];
+  #stream: EventStream | undefined;
+  #silence = 0;
+  #lost: (() => void) | undefined;
+
+  /** `requests`: how many; `undefined` for a single one that is no batch. */
+  constructor(sessionId: string | undefined, requests: number | undefined) {
+    this.#sessionId = sessionId;
+    this.#batch = requests !== undefined;
+    this.#waiting = requests ?? 1;
+    this.reply = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+  }
+
+  /** Whether something was sent, so that the status is settled. */
+  get begun(): boolean {
+    return this.#stream !== undefined;
+  }
+
+  /** Runs `listener` if the stream's reader goes before the last response. */
+  onLost(listener: () => void): void {
+    this.#lost = listener;
+  }
+
+  /** Sends a message ahead of the response. Returns whether a reader is there to take it. */
+  send(json: string): boolean {
+    return this.#waiting > 0 && this.#open().send(json);
+  }
+
+  /** Sends the response of one request. Status and headers count only if nothing was sent before, and for no batch. */
+  respond(json: string, status = 200, headers?: Readonly<Record<string, string>>): void {
+    this.#waiting -= 1;
+    if (this.#stream !== undefined) {
+      this.#stream.send(json);
+    } else if (this.#batch) {
+      this.#responses.push(json);
+    } else {
+      const reply = jsonReply(status, json, status < 400 ? this.#sessionId : undefined);
+      this.#resolve?.(headers === undefined ? reply : { ...reply, headers: { ...reply.headers, ...headers } });
+      return;
+    }
+    if (this.#waiting === 0) this.#finish();
+  }
+
+  /** One request gets no response. */
+  skip(): void {
+    this.#waiting -= 1;
+    if (this.#waiting === 0) this.#finish();
+  }
+
+  /** Shows a sign of life. A silent call opens its stream for it, lest a proxy give up. */
+  tick(): void {
+    if (this.#waiting === 0) return;
+    this.#silence += 1;
+    if (this.#stream !== undefined || this.#silence >= patience) this.#open().comment();
+  }
+
+  #open(): EventStream {
+    if (this.#stream !== undefined) return this.#stream;
+    const stream = new EventStream();
+    this.#stream = stream;
+    for (const json of this.#responses) stream.send(json);
+    stream.onClose(() => {
+      if (this.#waiting > 0) this.#lost?.();
+    });
+    this.#resolve?.(streamReply(stream, this.#sessionId));
+    return stream;
+  }
+
+  #finish(): void {
+    if (this.#stream === undefined && this.#responses.length > 0) {
+      this.#resolve?.(jsonReply(200, `[${this.#responses.join(',')}]`, this.#sessionId));
+    } else {
+      // No response at all is a stream that ends: JSON would have to hold something.
+      this.#open().end();
+    }
+  }
+}

@@ -1,0 +1,190 @@
+import type { Call, Implementation, Notification, ProtocolLogLevel, RequestId, Revision, WebRequest } from './call.ts';
+import type { Answer } from './answer.ts';
+import { attributes, capabilitiesOf, clientOf } from './handshake.ts';
+import type { Cancellable } from './live.ts';
+import type { Open } from './open.ts';
+import { codes, encodeError, encodeResult, failureOf, isMembers } from './rpc.ts';
+import type { Failure, Members, RpcRequest } from './rpc.ts';
+import { isImplementation, logLevelOf, metaKeys, toLogLevel } from './revisions/r2026-07-28.ts';
+import type { Wire } from './revisions/revision.ts';
+import type { Json, Scope, Session, Sessions } from './session.ts';
+
+/** What the calls of one HTTP request have in common. */
+export interface Surroundings {
+  readonly wire: Wire;
+  readonly request: WebRequest;
+  readonly scope: Scope;
+  readonly session: Session | null;
+  readonly sessions: Sessions;
+  readonly serverInfo: Implementation;
+}
+
+const sessionGone: Failure = { status: 404, code: codes.request, message: 'Session not found' };
+const closing: Failure = {
+  status: 503,
+  code: codes.internal,
+  message: 'The server is closing',
+  headers: { 'Retry-After': '1' },
+};
+
+/** A request on its way through the dispatcher, and the one place that its answer comes from. */
+export class RunningCall implements Call, Cancellable, Open {
+  readonly id: RequestId;
+  readonly method: string;
+  readonly params: Members;
+  readonly logLevel: ProtocolLogLevel | undefined;
+  readonly #surroundings: Surroundings;
+  readonly #answer: Answer;
+  #over = false;
+  #watching = false;
+  #abort: AbortController | undefined;
+
+  /** Throws `Refusal` if the request asks for something that does not exist. */
+  constructor(message: RpcRequest, surroundings: Surroundings, answer: Answer) {
+    this.id = message.id;
+    this.method = message.method;
+    this.params = message.params;
+    this.#surroundings = surroundings;
+    this.#answer = answer;
+    this.logLevel = surroundings.wire.logLevelByRequest
+      ? logLevelOf(message)
+      : toLogLevel(surroundings.session?.attribute(attributes.logLevel));
+  }
+
+  get revision(): Revision {
+    return this.#surroundings.wire.revision;
+  }
+
+  get session(): Session | null {
+    return this.#surroundings.session;
+  }
+
+  get sessions(): Sessions {
+    return this.#surroundings.sessions;
+  }
+
+  get scope(): Scope {
+    return this.#surroundings.scope;
+  }
+
+  get request(): WebRequest {
+    return this.#surroundings.request;
+  }
+
+  get canPush(): boolean {
+    return this.#surroundings.wire.pushes && this.#surroundings.session !== null;
+  }
+
+  get clientInfo(): Implementation | undefined {
+    const { session } = this.#surroundings;
+    if (session !== null) return clientOf(session);
+    const client = this.#meta(metaKeys.client);
+    return isImplementation(client) ? client : undefined;
+  }
+
+  get clientCapabilities(): Members {
+    const { session } = this.#surroundings;
+    if (session !== null) return capabilitiesOf(session);
+    const capabilities = this.#meta(metaKeys.capabilities);
+    return isMembers(capabilities) ? capabilities : {};
+  }
+
+  get progressToken(): string | number | undefined {
+    const token = this.#meta('progressToken');
+    return typeof token === 'string' || typeof token === 'number' ? token : undefined;
+  }
+
+  // Made only for a handler that looks: most calls are over before anybody could cancel them.
+  get signal(): AbortSignal {
+    if (this.#abort !== undefined) return this.#abort.signal;
+    this.#abort = new AbortController();
+    if (this.#over) this.#abort.abort();
+    else this.#watch();
+    return this.#abort.signal;
+  }
+
+  notify(notification: Notification): void {
+    if (this.#over) return;
+    const { method, params } = notification;
+    this.#answer.send(JSON.stringify({ jsonrpc: '2.0', method, params }));
+  }
+
+  push(id: string, method: string, params: { readonly [name: string]: Json }): void {
+    if (this.#over) return;
+    this.#answer.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }));
+  }
+
+  /** Answers with a result, unless the call was stopped before. */
+  succeed(result: Members): void {
+    if (this.#over) return;
+    const { wire, serverInfo } = this.#surroundings;
+    const json = encodeResult(this.id, wire.complete(this.method, result, serverInfo));
+    this.#over = true;
+    this.#answer.respond(json);
+  }
+
+  /** Answers with an error, unless the call was stopped before. Returns whether it is a bug. */
+  fail(error: unknown): boolean {
+    const failure = failureOf(error);
+    if (!this.#over) {
+      this.#over = true;
+      this.#respond(failure);
+    }
+    return failure.bug ?? false;
+  }
+
+  /** The client took its request back: no response. */
+  cancel(): void {
+    this.#stop(undefined);
+  }
+
+  endSession(): void {
+    this.#stop(sessionGone);
+  }
+
+  tick(): void {
+    this.#watch();
+    this.#answer.tick();
+  }
+
+  drain(): void {
+    // It may finish.
+  }
+
+  abort(): void {
+    this.#stop(closing);
+  }
+
+  /** Stops; `failure` is answered if the answer has not begun, and where it has, the stream ends without a response. */
+  #stop(failure: Failure | undefined): void {
+    if (this.#over) return;
+    this.#over = true;
+    if (failure === undefined || this.#answer.begun) this.#answer.skip();
+    else this.#respond(failure);
+    this.#abort?.abort();
+  }
+
+  #respond({ status, code, message, data, headers }: Failure): void {
+    const { wire } = this.#surroundings;
+    const known = code === codes.resourceNotFound ? wire.resourceNotFound : code;
+    const json = encodeError(this.id, known, message, data);
+    this.#answer.respond(json, status === 200 ? (wire.statuses.get(known) ?? 200) : status, headers);
+  }
+
+  /** Listens for the end of the connection where that cancels. */
+  #watch(): void {
+    if (this.#watching || this.#over) return;
+    this.#watching = true;
+    const { session, wire, request } = this.#surroundings;
+    // Without a session nobody could come back for the result, nor cancel in any other way.
+    if (!wire.disconnectCancels && session !== null) return;
+    if (request.signal.aborted) this.cancel();
+    else request.signal.addEventListener('abort', () => this.cancel(), { once: true });
+    this.#answer.onLost(() => this.cancel());
+  }
+
+  #meta(key: string): Json | undefined {
+    const meta = this.params['_meta'];
+    return isMembers(meta) ? meta[key] : undefined;
+  }
+}

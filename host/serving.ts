@@ -1,0 +1,226 @@
+import { failedReply, jsonReply, streamReply } from './answer.ts';
+import type { Reply } from './answer.ts';
+import type { WebRequest } from './call.ts';
+import { Calls } from './calls.ts';
+import type { CallsOptions } from './calls.ts';
+import { attributes, readHandshake } from './handshake.ts';
+import { accepts, acceptsAnswers, isJson } from './media.ts';
+import { codes, encodeResult, isMembers, parse, Refusal } from './rpc.ts';
+import type { Members, Message, RpcNotification, RpcRequest, RpcResponse } from './rpc.ts';
+import { handshakeWireOf, offered, wires } from './revisions/all.ts';
+import type { Mode } from './revisions/all.ts';
+import { checkRequest, checkVersion, metaKeys, removedMethods, unsupportedVersion } from './revisions/r2026-07-28.ts';
+import type { Wire } from './revisions/revision.ts';
+import { SessionError } from './session.ts';
+import type { Json, Scope, Session } from './session.ts';
+import { EventStream } from './sse.ts';
+
+export interface ServingOptions extends CallsOptions {
+  readonly mode: Mode;
+}
+
+const modern = '2026-07-28';
+const accepted: Reply = { status: 202, headers: {}, body: undefined };
+
+/** Serves the endpoint to who was let in: finds the revision and the session of a request by the rules of the mode. */
+export class Serving {
+  readonly #options: ServingOptions;
+  readonly #calls: Calls;
+  readonly #supported: readonly string[];
+
+  constructor(options: ServingOptions) {
+    this.#options = options;
+    this.#supported = offered[options.mode];
+    this.#calls = new Calls(options, this.#supported);
+  }
+
+  close(timeout: number): Promise<void> {
+    return this.#calls.close(timeout);
+  }
+
+  async post(request: WebRequest, scope: Scope): Promise<Reply> {
+    const { headers } = request;
+    if (!isJson(headers.get('content-type')) || (headers.get('content-encoding') ?? 'identity') !== 'identity') {
+      throw new Refusal(415, codes.request, 'Content-Type must be application/json, not encoded');
+    }
+    if (!acceptsAnswers(headers.get('accept'))) {
+      throw new Refusal(406, codes.request, 'Accept must list application/json and text/event-stream');
+    }
+    const body = parse(await request.text());
+    if (!('kind' in body)) return await this.#batch(body, request, scope);
+    try {
+      return await this.#message(body, request, scope);
+    } catch (error) {
+      const id = body.kind === 'request' ? body.id : undefined;
+      return failedReply(error, id, body.kind === 'response' ? 'response' : body.method, this.#options.log);
+    }
+  }
+
+  async get(request: WebRequest, scope: Scope): Promise<Reply> {
+    this.#checkVersionOf(request);
+    if (!accepts(request.headers.get('accept'), 'text/event-stream')) {
+      throw new Refusal(406, codes.request, 'Accept must list text/event-stream');
+    }
+    const session = await this.#session(request, scope);
+    const stream = new EventStream();
+    // A proxy may hold the head back until something follows it.
+    stream.comment();
+    this.#calls.listen(session, stream);
+    return streamReply(stream, session.id);
+  }
+
+  async delete(request: WebRequest, scope: Scope): Promise<Reply> {
+    this.#checkVersionOf(request);
+    const session = await this.#session(request, scope);
+    await session.delete();
+    this.#calls.end(session);
+    return { status: 204, headers: {}, body: undefined };
+  }
+
+  /** Refuses GET and DELETE by their version header: 2026-07-28 has neither. */
+  #checkVersionOf(request: WebRequest): void {
+    const version = request.headers.get('mcp-protocol-version');
+    if (version === modern) {
+      const headers = { Allow: 'POST' };
+      throw new Refusal(405, codes.request, `Protocol version ${modern} knows only POST`, { headers });
+    }
+    if (version !== null && handshakeWireOf(version) === undefined) {
+      throw unsupportedVersion(undefined, version, this.#supported);
+    }
+  }
+
+  /** The session that a request must name. */
+  async #session(request: WebRequest, scope: Scope, requestId?: RpcRequest['id']): Promise<Session> {
+    const id = request.headers.get('mcp-session-id');
+    if (id === null || id === '') {
+      throw new Refusal(400, codes.request, 'Mcp-Session-Id is missing: begin with initialize', { id: requestId });
+    }
+    const session = await this.#options.sessions.open('session', scope, id);
+    if (session === undefined) throw new Refusal(404, codes.request, 'Session not found', { id: requestId });
+    return session;
+  }
+
+  async #message(message: Message, request: WebRequest, scope: Scope): Promise<Reply> {
+    const header = request.headers.get('mcp-protocol-version');
+    const version = versionIn(message);
+    if (version !== undefined || header === modern) return await this.#modern(message, request, scope, header, version);
+    const id = message.kind === 'request' ? message.id : undefined;
+    if (message.kind === 'request' && message.method === 'initialize') {
+      return await this.#initialize(message, request, scope);
+    }
+    const asked = header === null ? wires['2025-03-26'] : handshakeWireOf(header);
+    if (asked === undefined) throw unsupportedVersion(id, header ?? '', this.#supported);
+    const session = this.#options.mode === 'stateless' ? null : await this.#session(request, scope, id);
+    const wire = session === null ? asked : wireOf(session);
+    if (message.kind === 'request') {
+      return await this.#calls.answer([message], false, { request, scope, session, wire });
+    }
+    await this.#take(message, session);
+    return session === null ? accepted : { ...accepted, headers: { 'Mcp-Session-Id': session.id } };
+  }
+
+  async #modern(
+    message: Message,
+    request: WebRequest,
+    scope: Scope,
+    header: string | null,
+    version: Json | undefined,
+  ): Promise<Reply> {
+    const stateful = this.#options.mode === 'stateful';
+    if (message.kind === 'request') {
+      checkRequest(message, request.headers, this.#supported);
+      const { id, method } = message;
+      if (removedMethods.has(method)) throw new Refusal(404, codes.method, 'Method not found', { id });
+      if (stateful) throw unsupportedVersion(id, modern, this.#supported);
+      const surroundings = { request, scope, session: null, wire: wires[modern] };
+      if (method === 'subscriptions/listen') return this.#calls.subscribe(message);
+      return await this.#calls.answer([message], false, surroundings);
+    }
+    if (version !== undefined) checkVersion(undefined, header, String(version), this.#supported);
+    if (stateful) throw unsupportedVersion(undefined, modern, this.#supported);
+    if (message.kind === 'notification') return accepted;
+    throw new Refusal(400, codes.request, `Protocol version ${modern} knows no posted responses`);
+  }
+
+  async #initialize(message: RpcRequest, request: WebRequest, scope: Scope): Promise<Reply> {
+    const { mode, sessions } = this.#options;
+    const named = request.headers.get('mcp-session-id');
+    if (mode !== 'stateless' && named !== null && named !== '') {
+      // The id of a dead session is what a client has left when it begins anew.
+      const live = await sessions.open('session', scope, named);
+      if (live !== undefined) {
+        throw new Refusal(400, codes.request, 'The session is initialized already', { id: message.id });
+      }
+    }
+    const handshake = readHandshake(message);
+    const { revision } = handshake.wire;
+    const result: Members = { protocolVersion: revision, ...this.#calls.describe(revision, mode !== 'stateless') };
+    const json = encodeResult(message.id, result);
+    if (mode === 'stateless') return jsonReply(200, json);
+    const session = await sessions.create('session', scope, handshake.attributes);
+    return jsonReply(200, json, session.id);
+  }
+
+  /** Several messages in one body, which only 2025-03-26 has. */
+  async #batch(messages: readonly Message[], request: WebRequest, scope: Scope): Promise<Reply> {
+    const header = request.headers.get('mcp-protocol-version');
+    const wire = wires['2025-03-26'];
+    if (header !== null && header !== wire.revision) throw noBatch();
+    for (const message of messages) {
+      if (versionIn(message) !== undefined) throw noBatch();
+      if (message.kind === 'request' && message.method === 'initialize') {
+        throw new Refusal(400, codes.request, 'initialize cannot be part of a batch');
+      }
+    }
+    const session = this.#options.mode === 'stateless' ? null : await this.#session(request, scope);
+    if (session !== null && !wireOf(session).batches) throw noBatch();
+    const requests: RpcRequest[] = [];
+    for (const message of messages) {
+      if (message.kind === 'request') requests.push(message);
+      else await this.#take(message, session);
+    }
+    if (requests.length > 0) return await this.#calls.answer(requests, true, { request, scope, session, wire });
+    return session === null ? accepted : { ...accepted, headers: { 'Mcp-Session-Id': session.id } };
+  }
+
+  /** Takes what needs no response. Without a session it means nothing. */
+  async #take(message: RpcNotification | RpcResponse, session: Session | null): Promise<void> {
+    if (session === null) return;
+    if (message.kind === 'response') {
+      await this.#answered(message, session);
+    } else if (message.method === 'notifications/cancelled') {
+      this.#calls.cancel(session, message.params['requestId']);
+    } else if (message.method === 'notifications/initialized') {
+      const known = session.attribute(attributes.initialized) !== undefined;
+      if (!known) await session.setAttribute(attributes.initialized, 'true');
+    }
+  }
+
+  async #answered({ id, response }: RpcResponse, session: Session): Promise<void> {
+    try {
+      // The answer is stored before the hub is told: a waiter that wakes must find it.
+      await session.answer(String(id), response);
+    } catch (error) {
+      if (!(error instanceof SessionError)) throw error;
+      if (error.code === 'misfit') throw new Refusal(400, codes.params, 'The response does not fit its question');
+      // Answered before, given up, or never asked: nobody waits for it, and the client can do nothing about it.
+      if (error.code !== 'no-such-question') throw error;
+    }
+    this.#options.hub.wake(String(id));
+  }
+}
+
+/** The rules that a session agreed on when it began. */
+function wireOf(session: Session): Wire {
+  return handshakeWireOf(session.attribute(attributes.revision)) ?? wires['2025-11-25'];
+}
+
+/** The version in a message's own metadata, which marks it as one of 2026-07-28, whatever the version. */
+function versionIn(message: Message): Json | undefined {
+  const meta = message.kind === 'response' ? undefined : message.params['_meta'];
+  return isMembers(meta) ? meta[metaKeys.version] : undefined;
+}
+
+function noBatch(): Refusal {
+  return new Refusal(400, codes.request, 'The body must be a single message');
+}
