@@ -140,7 +140,9 @@ export class Sessions {
       return this.#reject(kind, id, key, 'missing-or-expired');
     }
     // A request state lives its time and no longer, however often it is tried.
-    if (kind !== 'request-state') await this.#renewBy(tracked, scope, memo);
+    if (kind !== 'request-state' && !(await this.#renewBy(tracked, scope, memo))) {
+      return this.#reject(kind, id, key, 'missing-or-expired');
+    }
     return this.#sessionOf(tracked, scope, memo);
   }
 
@@ -368,13 +370,21 @@ export class Sessions {
     return texts;
   }
 
-  async #renewBy(tracked: Tracked, scope: Scope, memo: Memo): Promise<void> {
+  /** Renews a session that was just read; `false` if it ended meanwhile. */
+  async #renewBy(tracked: Tracked, scope: Scope, memo: Memo): Promise<boolean> {
     const now = this.#now();
     tracked.used = Math.max(tracked.used, now);
     tracked.unwritten = true;
     this.#restless.add(tracked);
     // With more than half of its life left no other process can take it for expired before the renewal is written.
-    if (memo.view.renewed + memo.view.ttl / 2 <= now) await this.change(tracked, scope, () => []);
+    if (now < memo.view.renewed + memo.view.ttl / 2) return true;
+    try {
+      await this.change(tracked, scope, () => []);
+      return true;
+    } catch (error) {
+      if (error instanceof SessionError && error.code === 'gone') return false;
+      throw error;
+    }
   }
 
   /** Writes of one session wait for each other here: each gets its turn, whoever else is quicker. */

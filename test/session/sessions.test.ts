@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import type { AsyncBucket, Bucket } from '../../host/bucket/bucket.ts';
+import { MemoryBucket } from '../../host/bucket/memory.ts';
+import type { LogFields } from '../../host/log.ts';
+import { type Session, SessionError, Sessions } from '../../host/session.ts';
+import { loadTransitions } from '../../host/transitions.ts';
+
+const transitions = await loadTransitions();
+const hour = 3_600_000;
+const nobody = { namespace: '', owner: undefined };
+
+/** One process: its clock, its log, its sessions over a bucket that others may share. */
+function host(bucket: Bucket | AsyncBucket, clock = { time: 1_800_000_000_000 }) {
+  const events: { event: string; fields: LogFields }[] = [];
+  const log = (_: string, event: string, fields: LogFields = {}) => void events.push({ event, fields });
+  const sessions = new Sessions({
+    bucket,
+    transitions,
+    log,
+    sessionTtl: hour,
+    stateTtl: 600_000,
+    now: () => clock.time,
+  });
+  return { sessions, clock, events };
+}
+
+/** A bucket that answers a turn of the event loop later, so that everything can come between. */
+function later(bucket: Bucket): AsyncBucket {
+  const soon = <T>(run: () => T) => new Promise<T>((resolve) => setImmediate(() => resolve(run())));
+  return {
+    kind: bucket.kind,
+    get: (key) => soon(() => bucket.get(key)),
+    set: (key, value) => soon(() => bucket.set(key, value)),
+    delete: (key) => soon(() => bucket.delete(key)),
+    exists: (key) => soon(() => bucket.exists(key)),
+    list: (cursor) => soon(() => bucket.list(cursor)),
+    swap: (key, expected, value) => soon(() => bucket.swap(key, expected, value)),
+    settled: () => bucket.settled(),
+    close: () => bucket.close(),
+  };
+}
+
+const bump = (session: Session) => session.update((values) => ({ ...values, n: Number(values.n ?? 0) + 1 }));
+const gone = (error: unknown) => error instanceof SessionError && error.code === 'gone';
+
+describe('sessions of a host', () => {
+  test('what is set is read by another process, a copy each time', async () => {
+    const bucket = new MemoryBucket();
+    const session = await host(bucket).sessions.create('session', nobody, { revision: '2025-11-25' });
+    await session.set('list', [1]);
+    const other = await host(bucket).sessions.open('session', nobody, session.id);
+    const list = other?.get('list') as number[];
+    list.push(2);
+    assert.deepEqual(other?.get('list'), [1]);
+    assert.equal(other?.attribute('revision'), '2025-11-25');
+    assert.equal(other?.get('absent', 7), 7);
+  });
+
+  test('large values and odd keys survive update', async () => {
+    const { sessions } = host(new MemoryBucket());
+    const session = await sessions.create('session', nobody, {});
+    const large = 'x'.repeat(20_000);
+    await session.set('large', large);
+    await session.update((values) => ({ ...values, n: 1, ['\0']: null }));
+    const again = await sessions.open('session', nobody, session.id);
+    assert.equal(again?.get('large'), large);
+    assert.deepEqual(again?.keys().sort(), ['\0', 'large', 'n']);
+    await session.update(({ n = 0 }) => ({ n }));
+    assert.deepEqual((await sessions.open('session', nobody, session.id))?.keys(), ['n']);
+  });
+
+  for (const [name, make] of [
+    ['at once', (bucket: MemoryBucket) => bucket],
+    ['later', later],
+  ] as const) {
+    test(`four processes over one bucket that answers ${name} count exactly, and every call succeeds`, async () => {
+      const bucket = new MemoryBucket();
+      const hosts = Array.from({ length: 4 }, () => host(make(bucket)).sessions);
+      const made = await (hosts[0] as Sessions).create('session', nobody, {});
+      await Promise.all(
+        hosts.flatMap((sessions) =>
+          Array.from({ length: 50 }, async () => {
+            const session = await sessions.open('session', nobody, made.id);
+            await bump(session as Session);
+          }),
+        ),
+      );
+      assert.equal((await hosts[0]?.open('session', nobody, made.id))?.get('n'), 200);
+    });
+  }
+
+  test('it lives to the last millisecond of its silence, every request renews it, and a call keeps it alive', async () => {
+    const { sessions, clock } = host(new MemoryBucket());
+    const { id } = await sessions.create('session', nobody, {});
+    for (let times = 0; times < 3; times++) {
+      clock.time += hour - 1;
+      assert.ok(await sessions.open('session', nobody, id));
+    }
+    const session = (await sessions.open('session', nobody, id)) as Session;
+    const done = session.use();
+    clock.time += 5 * hour;
+    await session.set('k', 'written in a long call');
+    done();
+    clock.time += hour - 1;
+    assert.equal((await sessions.open('session', nobody, id))?.get('k'), 'written in a long call');
+    clock.time += hour + 1;
+    assert.equal(await sessions.open('session', nobody, id), undefined);
+    await assert.rejects(session.set('k', 1), gone);
+  });
+
+  test('a renewal that waited to be written is seen by another process, and survives closing', async () => {
+    const bucket = new MemoryBucket();
+    const clock = { time: 1_800_000_000_000 };
+    const one = host(bucket, clock);
+    const { id } = await one.sessions.create('session', nobody, {});
+    clock.time += hour / 4;
+    await one.sessions.open('session', nobody, id);
+    await one.sessions.close();
+    clock.time += hour - 1;
+    assert.ok(await host(bucket, clock).sessions.open('session', nobody, id));
+  });
+
+  test('the sweep removes what expired and what is orphaned, and nothing else', async () => {
+    const bucket = new MemoryBucket();
+    const { sessions, clock } = host(bucket);
+    const dead = await sessions.create('session', nobody, {});
+    await dead.set('large', 'x'.repeat(10_000));
+    await sessions.renew();
+    const [apart = ''] = bucket.list().keys.filter((key) => key.includes('/v/'));
+    bucket.set(apart.replace(/[^-]+$/, 'orphan'), new Uint8Array(1));
+    bucket.set('somebody else', new Uint8Array(1));
+    clock.time += 2 * hour;
+    const live = await sessions.create('session', nobody, {});
+    const other = host(bucket, clock);
+    await other.sessions.sweep();
+    await other.sessions.sweep();
+    assert.equal(bucket.list().keys.length, 2);
+    assert.ok(await other.sessions.open('session', nobody, live.id));
+  });
+
+  test('kinds, namespaces and owners do not reach each other, and the log tells why without naming anybody', async () => {
+    const { sessions, events } = host(new MemoryBucket());
+    const ann = { namespace: 'acme', owner: 'ann' };
+    const { id } = await sessions.create('session', ann, {});
+    assert.equal(await sessions.open('handle', ann, id), undefined);
+    assert.equal(await sessions.open('request-state', ann, id), undefined);
+    assert.equal(await sessions.open('session', nobody, id), undefined);
+    assert.equal(await sessions.open('session', { ...ann, owner: 'bob' }, id), undefined);
+    assert.equal(await sessions.open('session', { ...ann, owner: undefined }, id), undefined);
+    assert.equal(await sessions.open('session', nobody, `acme/${id}`), undefined);
+    assert.ok(await sessions.open('session', ann, id));
+    const reasons = events.flatMap(({ fields }) => (fields.reason === undefined ? [] : [fields.reason]));
+    const missing = 'missing-or-expired';
+    assert.deepEqual(reasons, [missing, missing, missing, 'owner-mismatch', 'owner-mismatch', missing]);
+    const said = JSON.stringify(events);
+    for (const secret of [id, 'acme', 'ann', 'bob']) assert.ok(!said.includes(secret));
+  });
+
+  test('a request state is redeemed once by its own call, whoever is quickest', async () => {
+    const bucket = new MemoryBucket();
+    const hosts = Array.from({ length: 3 }, () => host(later(bucket)).sessions);
+    const { id } = await (hosts[0] as Sessions).create('request-state', nobody, {}, { binding: 'right' });
+    const redeem = async (sessions: Sessions, binding: string) => {
+      const state = await sessions.open('request-state', nobody, id);
+      try {
+        await state?.redeem(binding);
+        return 'won';
+      } catch (error) {
+        assert.ok(error instanceof SessionError);
+        return error.code;
+      }
+    };
+    const results = await Promise.all(
+      hosts.flatMap((sessions) => [redeem(sessions, 'right'), redeem(sessions, 'wrong')]),
+    );
+    assert.deepEqual(results.sort(), ['other-call', 'other-call', 'other-call', 'redeemed', 'redeemed', 'won']);
+  });
+
+  test('set racing terminate, delete and expiry: no acknowledged write is lost, no session revived', async () => {
+    const step = fc.record({
+      who: fc.nat(1),
+      what: fc.constantFrom('set', 'set', 'set', 'terminate', 'delete', 'expire'),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 8 }), fc.scheduler(), async (steps, scheduler) => {
+        const bucket = new MemoryBucket();
+        const clock = { time: 1_800_000_000_000 };
+        const hosts = [0, 1].map(() => host(scheduled(bucket, scheduler), clock).sessions);
+        const made = await scheduler.waitFor((hosts[0] as Sessions).create('session', nobody, {}));
+        const acknowledged: string[] = [];
+        const done = { terminate: false, delete: false };
+        const run = async ({ who, what }: { who: number; what: string }, index: number) => {
+          const ended = { ...done };
+          const session = await hosts[who]?.open('session', nobody, made.id);
+          if (session === undefined) return;
+          assert.ok(!ended.delete && !ended.terminate, 'a session that ended was opened');
+          try {
+            if (what === 'expire') clock.time += hour / 3;
+            if (what === 'terminate') await session.terminate('over').then(() => (done.terminate = true));
+            if (what === 'delete') await session.delete().then(() => (done.delete = true));
+            if (what === 'set') {
+              const after = { ...done };
+              await session.set(String(index), index);
+              assert.ok(!after.terminate && !after.delete, 'a session that ended took a write');
+              acknowledged.push(String(index));
+            }
+          } catch (error) {
+            if (!(error instanceof SessionError)) throw error;
+          }
+        };
+        await scheduler.waitFor(Promise.all(steps.map(run)));
+        const key = transitions.recordKey('session', '', made.id);
+        const entry = bucket.get(key);
+        if (done.delete) assert.equal(entry, undefined);
+        if (entry === undefined) return;
+        const view = transitions.examine(Buffer.from(entry.value).toString());
+        assert.equal(view.terminated, done.terminate);
+        const kept = Object.keys(JSON.parse(view.values));
+        for (const written of acknowledged) assert.ok(kept.includes(written), 'an acknowledged write was lost');
+      }),
+      { numRuns: 150 },
+    );
+  });
+});
+
+/** A bucket whose every call waits until the scheduler lets it happen. */
+function scheduled(bucket: Bucket, scheduler: fc.Scheduler): AsyncBucket {
+  const turn = async <T>(what: string, run: () => T): Promise<T> => {
+    await scheduler.schedule(Promise.resolve(), what);
+    return run();
+  };
+  return {
+    kind: bucket.kind,
+    get: (key) => turn('get', () => bucket.get(key)),
+    set: (key, value) => turn('set', () => bucket.set(key, value)),
+    delete: (key) => turn('delete', () => bucket.delete(key)),
+    exists: (key) => turn('exists', () => bucket.exists(key)),
+    list: (cursor) => turn('list', () => bucket.list(cursor)),
+    swap: (key, expected, value) => turn('swap', () => bucket.swap(key, expected, value)),
+    settled: () => turn('settled', () => undefined),
+    close: () => bucket.close(),
+  };
+}
