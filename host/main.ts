@@ -136,7 +136,7 @@ function parse<T extends ParseArgsOptionsConfig>(args: string[], options: T) {
   try {
     return parseArgs({ args, options, allowPositionals: true, strict: true });
   } catch (error) {
-    const why = error instanceof Error ? (error.message.split('. ')[0] ?? '') : '';
+    const why = error instanceof Error ? (error.message.split(/\.\s|\n/)[0] ?? '') : '';
     const allowed = Object.keys(options).map((name) => `--${name}`);
     throw new UsageError(`${why}: expected ${allowed.join(' ')}`, { cause: error });
   }
