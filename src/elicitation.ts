@@ -8,7 +8,7 @@ import type {
   SamplingRequest,
 } from 'mcp:session/elicitation@0.1.0';
 import { fromBase64Url, toBase64Url } from './bytes.ts';
-import { own, put, type StoredQuestion } from './record.ts';
+import { own, put, refuse, type StoredQuestion } from './record.ts';
 
 /** A question as JSON-RPC method and params (elicitation, sampling and roots pages, 2025-11-25). */
 export function questionOf(request: ElicitRequest): { method: string; params: object } {
@@ -27,7 +27,11 @@ export function questionOf(request: ElicitRequest): { method: string; params: ob
 // The mode is left out: every client takes a question without one for a form, and those of 2025-06-18 know no modes.
 function formParams({ message, fields }: FormRequest): object {
   const properties: Record<string, object> = {};
-  for (const field of fields) put(properties, field.name, propertyOf(field));
+  for (const field of fields) {
+    if (Object.hasOwn(properties, field.name))
+      refuse({ tag: 'invalid', val: 'a form: expected fields of different names' });
+    put(properties, field.name, propertyOf(field));
+  }
   const required = fields.filter((field) => field.required).map((field) => field.name);
   return { message, requestedSchema: { type: 'object', properties, ...(required.length > 0 && { required }) } };
 }
@@ -67,6 +71,7 @@ function propertyOf({ title, description, kind }: Field): object {
 }
 
 function choicesOf(choices: { value: string; title?: string | undefined }[], titled: 'oneOf' | 'anyOf'): object {
+  if (choices.length === 0) refuse({ tag: 'invalid', val: 'a field: expected at least one choice' });
   const values = choices.map((choice) => choice.value);
   const isPlain = choices.every((choice) => choice.title == null);
   if (isPlain) return { ...(titled === 'anyOf' && { type: 'string' }), enum: values };
