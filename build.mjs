@@ -105,11 +105,20 @@ async function types() {
   writeFolder('dist/types/guest', await generateGuestTypes('wit', options));
   const forHost = await generateHostTypes('wit', { ...options, instantiation: { tag: 'sync' } });
   // The transpiler gives every resource that it hands out a dispose method, and leaves it out of the types.
-  const path = 'interfaces/mcp-session-sessions.d.ts';
-  const sessions = new TextDecoder().decode(forHost[path]);
-  const disposable = sessions.replaceAll('private constructor();\n', '$&  [Symbol.dispose](): void;\n');
-  if (disposable === sessions) throw new Error(`${path} declares no resource`);
-  writeFolder('dist/types/host', { ...forHost, [path]: disposable });
+  edit(
+    forHost,
+    'interfaces/mcp-session-sessions.d.ts',
+    /private constructor\(\);\n/g,
+    '$&  [Symbol.dispose](): void;\n',
+  );
+  edit(forHost, 'interfaces/mcp-session-transitions.d.ts', /^function /gm, 'declare function ');
+  writeFolder('dist/types/host', forHost);
+}
+
+function edit(files, path, pattern, replacement) {
+  const text = new TextDecoder().decode(files[path]);
+  if (text.search(pattern) < 0) throw new Error(`the generated ${path} holds no ${pattern}`);
+  files[path] = text.replace(pattern, replacement);
 }
 
 async function bundle() {
@@ -150,6 +159,15 @@ function engineWit() {
 }
 
 async function componentizeSession() {
+  const { transformSync } = await import('esbuild');
+  const { splicer } = await import(
+    './node_modules/@bytecodealliance/componentize-js/lib/spidermonkey-embedding-splicer.js'
+  );
+  const { spliceBindings } = splicer;
+  splicer.spliceBindings = (...given) => {
+    const spliced = spliceBindings(...given);
+    return { ...spliced, jsBindings: finishBindings(spliced.jsBindings, transformSync) };
+  };
   const { componentize } = await import('@bytecodealliance/componentize-js');
   const { component } = await componentize({
     sourcePath: 'dist/bundle/component.js',
@@ -158,6 +176,20 @@ async function componentizeSession() {
     disableFeatures: ['random', 'stdio', 'clocks', 'http', 'fetch-event'],
   });
   write('dist/session.wasm', component);
+}
+
+/** The one place where the bindings inside the component are changed. It fails loudly like `finishGlue`. */
+function finishBindings(source, transform) {
+  // A session that is passed in to be closed is forgotten under the number of its handle, where it is known under the
+  // number of its representation: that would forget somebody else's session.
+  const taken = /(repTable\.get\()(\$resource_\w+\$rep\$\w+\(handle\d+\))(\)\.rep;\s*repTable\.delete\()handle\d+\);/g;
+  const found = source.match(taken)?.length ?? 0;
+  if (found !== 2) throw new Error(`the bindings take ${found} sessions, not 2 (close, delete): see finishBindings`);
+  const text = source.replace(taken, 'repTable.get(taken = $2$3taken);').replace(/^(?=let repTable)/m, 'let taken;\n');
+  const logless = text.replace(/^( *)_debugLog\(/gm, '$1DEBUG: _debugLog(');
+  const { code } = transform(logless, { dropLabels: ['DEBUG'] });
+  if (code.match(/_debugLog/g)?.length !== 1) throw new Error('the bindings still log: see finishBindings');
+  return code;
 }
 
 async function componentizeTransitions() {
@@ -226,6 +258,15 @@ const glueChanges = [
     'return exactly(val, BigInt.as$1N(64, converted));',
     2,
   ],
+  // The component never drops the handle of a session that is passed in, and cannot: dropping would enter it again.
+  [
+    ['session'],
+    /(finalizationRegistry(\d+)\.unregister\(arg0\);[\s\S]{0,1500}?fn: \(\) => )(\w+\(handle0\))/g,
+    '$1forgetting(rscTableRemove, handleTable$2, handle0, $3)',
+    2,
+  ],
+  // Remembers every resource that was ever made, and is never asked.
+  [['session'], /^ *table\._createdReps\.add\(rep\);\n/gm, ''],
   // An error says what it is, rather than "[object Object]".
   [['session'], /`\$\{String\(value\)\} \(see error\.payload\)`/g, 'described(value)'],
 ];
@@ -236,6 +277,10 @@ export function onFinalizerFailed(listen) { finalizerFailed = listen; }
 function exactly(given, fitted) {
   if (given !== fitted) throw new TypeError('expected a bigint of 64 bits, received ' + typeof given + ' ' + given);
   return fitted;
+}
+function forgetting(remove, table, handle, result) {
+  remove(table, handle);
+  return result;
 }
 function described(value) {
   if (Array.isArray(value)) return described(value.at(-1));
@@ -337,6 +382,13 @@ function inputsHash(step, lock, self) {
   return hash.digest('hex');
 }
 
+/** Two builds of the same inputs may differ in bytes: what comes after belongs to the very outputs it was made from. */
+function outputsHash(step) {
+  const hash = createHash('sha256');
+  for (const file of step.outputs.flatMap(listFiles)) hash.update(readFileSync(file));
+  return hash.digest('hex');
+}
+
 const say = (line) => process.stderr.write(`${line}\n`);
 
 /** Runs what is due. With `look`, only tells whether anything is. */
@@ -345,14 +397,14 @@ async function runSteps(look) {
   const self = readFileSync('build.mjs');
   for (const step of steps) {
     const hash = inputsHash(step, lock, self);
-    const done = hash !== '' && hash === readStamp(step) && step.outputs.every((path) => existsSync(path));
+    const done = hash !== '' && readStamp(step).startsWith(hash) && step.outputs.every((path) => existsSync(path));
     if (done && !(flags.force && !look)) continue;
     if (look) return true;
     const started = performance.now();
     // Without a stamp an interrupted step is run again.
     rmSync(stampOf(step), { force: true });
     await step.run();
-    write(stampOf(step), inputsHash(step, lock, self));
+    write(stampOf(step), `${inputsHash(step, lock, self)} ${outputsHash(step)}`);
     if (!flags.quiet) say(`${step.name.padEnd(18)} ${((performance.now() - started) / 1000).toFixed(1)} s`);
   }
   return false;
@@ -370,16 +422,22 @@ async function lockDist() {
     } catch (error) {
       if (error.code !== 'EEXIST') throw error;
     }
-    let holder = 0;
-    try {
-      holder = Number(readFileSync('dist/.lock', 'utf8'));
-      if (holder > 0) process.kill(holder, 0);
-    } catch (error) {
-      // The holder is gone and left its lock behind.
-      if (error.code === 'ESRCH') rmSync('dist/.lock', { force: true });
-      else if (error.code !== 'ENOENT' && error.code !== 'EPERM') throw error;
-    }
+    if (lockIsStale()) rmSync('dist/.lock', { force: true });
     await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+/** Whether the build that locked is gone: it was killed. */
+function lockIsStale() {
+  try {
+    const holder = Number(readFileSync('dist/.lock', 'utf8'));
+    if (holder > 0) process.kill(holder, 0);
+    // Its number is written right after the lock is made.
+    return holder === 0 && Date.now() - statSync('dist/.lock').mtimeMs > 1000;
+  } catch (error) {
+    if (error.code === 'ESRCH') return true;
+    if (error.code === 'ENOENT' || error.code === 'EPERM') return false;
+    throw error;
   }
 }
 
@@ -398,6 +456,7 @@ const started = performance.now();
 if (!flags.force && !(await runSteps(true))) {
   if (!flags.quiet) say(`nothing to build (${((performance.now() - started) / 1000).toFixed(2)} s)`);
 } else {
+  if (flags.quiet) say('building, which takes some seconds');
   await lockDist();
   try {
     await runSteps(false);

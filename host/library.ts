@@ -2,7 +2,7 @@ import type { AnyBucket } from './bucket/bucket.ts';
 import { openBucket } from './bucket/open.ts';
 import type { WebRequest } from './call.ts';
 import { Dispatcher } from './dispatcher.ts';
-import type { Principal } from './http.ts';
+import { createTransport, type Principal } from './http.ts';
 import { Hub } from './hub.ts';
 import type { Log } from './log.ts';
 import { Registry } from './registry.ts';
@@ -10,6 +10,7 @@ import type { Mode } from './revisions/all.ts';
 import { listen } from './server.ts';
 import { Sessions } from './session.ts';
 import { loadTransitions } from './transitions.ts';
+import { createHandler as webHandler } from './web.ts';
 
 export {
   type AnyBucket,
@@ -45,12 +46,12 @@ export const defaults = {
   stateTtl: 10 * 60 * 1000,
 } as const;
 
-export interface ServeOptions {
+/** How long running calls get when a handler closes, in milliseconds. */
+const drainTimeout = 10_000;
+
+export interface HandlerOptions {
   /** A bucket, or the URL of one. One that was given stays open when the server closes. */
   readonly bucket?: string | AnyBucket;
-  readonly host?: string;
-  /** 0 takes a free port. */
-  readonly port?: number;
   readonly path?: string;
   readonly mode?: Mode;
   /** The silence after which a session expires, in milliseconds. */
@@ -68,6 +69,12 @@ export interface ServeOptions {
   readonly now?: () => number;
 }
 
+export interface ServeOptions extends HandlerOptions {
+  readonly host?: string;
+  /** 0 takes a free port. */
+  readonly port?: number;
+}
+
 /** A server that listens. */
 export interface Server {
   readonly url: string;
@@ -76,33 +83,65 @@ export interface Server {
   close(): Promise<void>;
 }
 
+/** A server without a port: answers the requests that a host of one's own hands it. */
+export interface Handler {
+  (request: Request): Promise<Response>;
+  /** As that of a {@link Server}. */
+  close(): Promise<void>;
+}
+
 /** Serves a registry over Streamable HTTP. Fails with `BucketError` if the bucket cannot be opened. */
 export async function serve(registry: Registry, options: ServeOptions = {}): Promise<Server> {
-  if (!Registry.is(registry)) throw new TypeError('serve: expected a Registry');
-  const { bucket: given = defaults.bucket, log = () => undefined, now } = options;
-  const { sessionTtl = defaults.sessionTtl, stateTtl = defaults.stateTtl } = options;
-  const transitions = await loadTransitions({ log });
-  const bucket = typeof given === 'string' ? openBucket(given) : given;
-  const sessions = new Sessions({ bucket, transitions, log, sessionTtl, stateTtl, ...(now && { now }) });
-  const finish = async () => {
-    await sessions.close();
-    if (typeof given === 'string') await bucket.close();
-  };
-  const hub = new Hub();
-  const dispatch = new Dispatcher(registry, hub);
+  const { transport, finish } = await assemble(registry, options);
   try {
-    const { bucket: _, now: __, ...more } = { ...defaults, ...options };
-    const server = await listen({ ...more, log, dispatch, sessions, hub });
-    return {
-      url: server.url,
-      port: server.port,
-      close: async () => {
-        await server.close();
-        await finish();
-      },
+    const { host, port } = { ...defaults, ...options };
+    const server = await listen({ ...transport, host, port });
+    const close = async () => {
+      await server.close();
+      await finish();
     };
+    return { url: server.url, port: server.port, close };
   } catch (error) {
     await finish();
     throw error;
   }
+}
+
+/**
+ * Serves a registry where requests and responses are those of the Web platform: Hono, Bun, Deno, a function of one's own.
+ * What cannot be opened is an error of the first request.
+ */
+export function createHandler(registry: Registry, options: HandlerOptions = {}): Handler {
+  let made: Promise<{ handle(request: Request): Promise<Response>; close(): Promise<void> }> | undefined;
+  const make = async () => {
+    const { transport, finish } = await assemble(registry, options);
+    const served = createTransport(transport);
+    const close = async () => {
+      await served.close(drainTimeout);
+      await finish();
+    };
+    return { handle: webHandler(served), close };
+  };
+  const handler = async (request: Request) => {
+    made ??= make();
+    return (await made).handle(request);
+  };
+  return Object.assign(handler, { close: async () => (await made)?.close() });
+}
+
+/** What both ways of serving are made of. */
+async function assemble(registry: Registry, options: HandlerOptions) {
+  if (!Registry.is(registry)) throw new TypeError('expected a Registry');
+  const { bucket: given = defaults.bucket, log = () => undefined, now, ...more } = options;
+  const { sessionTtl = defaults.sessionTtl, stateTtl = defaults.stateTtl } = options;
+  const transitions = await loadTransitions({ log });
+  const bucket = typeof given === 'string' ? openBucket(given) : given;
+  const sessions = new Sessions({ bucket, transitions, log, sessionTtl, stateTtl, ...(now && { now }) });
+  const hub = new Hub();
+  const { mode, path } = { ...defaults, ...options };
+  const finish = async () => {
+    await sessions.close();
+    if (typeof given === 'string') await bucket.close();
+  };
+  return { transport: { ...more, mode, path, log, sessions, hub, dispatch: new Dispatcher(registry, hub) }, finish };
 }

@@ -121,7 +121,7 @@ function increment(bucket: BucketResource, key: string, delta: bigint): bigint {
     if (!/^-?\d{1,19}$/.test(text)) throw other('the value to increment is no number');
     const sum = BigInt(text) + delta;
     if (sum > maxS64 || sum < -maxS64 - 1n) throw other('the sum does not fit into 64 bits');
-    if (bucket.swap(key, entry?.version, Buffer.from(sum.toString()))) return sum;
+    if (bucket.swap(key, entry?.version, new TextEncoder().encode(sum.toString()))) return sum;
   }
 }
 
