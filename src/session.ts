@@ -14,7 +14,7 @@ import { questionOf, resultOf } from './elicitation.ts';
 import { casErrorOf, Declared, sessionErrorOf, streamErrorOf } from './errors.ts';
 import { limits } from './limits.ts';
 import { isId, recordKey } from './namespace.ts';
-import { own, readRecord, type StoredQuestion, type StoredValue } from './record.ts';
+import { own, type StoredQuestion, type StoredRecord, type StoredValue } from './record.ts';
 import * as transitions from './transitions.ts';
 
 const encoder = new TextEncoder();
@@ -52,17 +52,16 @@ class Place {
   }
 
   /** The record, if the session is live. */
-  inspect(): string {
-    const content = this.read();
-    transitions.inspect(content, now(), 0, this.owner);
-    return content;
+  inspect(): StoredRecord {
+    return transitions.readLive(this.read(), now(), 0, this.owner);
   }
 
   /** Makes changes until no other write comes between reading and writing. */
   change(changes: Change[]): void {
-    this.swapFor((content) =>
-      transitions.apply(this.key, content, now(), 0, this.owner, changes, toBase64Url(getRandomBytes(12n))),
-    );
+    this.swapFor((content) => {
+      const time = now();
+      return transitions.applyTo(transitions.readLive(content, time, 0, this.owner), this.key, time, changes, nonce);
+    });
   }
 
   /** Swaps the record for what `decide` makes of it; on fresh data again if another write came first. */
@@ -146,7 +145,7 @@ export class FutureElicitResult {
     if (this.#place.bucket === undefined) return this.#settle({ tag: 'none', val: { tag: 'session-closed' } });
     let question: StoredQuestion | undefined;
     try {
-      const record = readRecord(this.#place.inspect());
+      const record = this.#place.inspect();
       question = own(record.questions, this.#question);
       const answered = question === undefined ? undefined : resultOf(question);
       if (answered !== undefined) return this.#settle(answered);
@@ -232,7 +231,7 @@ export class Session {
 
   get(key: string): Uint8Array | undefined {
     return declared(() => {
-      const record = readRecord(this.#place.inspect());
+      const record = this.#place.inspect();
       const value = own(record.values, key);
       const bytes = this.#place.load(value);
       // The value may have been replaced, and deleted, between the two reads.
@@ -255,9 +254,11 @@ export class Session {
         value == null ? { tag: 'remove', val: key } : { tag: 'set', val: [key, { tag: 'bytes', val: value }] };
       let isSwapped = false;
       place.swapFor((content) => {
-        const nonce = toBase64Url(getRandomBytes(12n));
-        const outcome = transitions.apply(place.key, content, now(), 0, place.owner, [change], nonce);
-        isSwapped = isEqual(place.load(own(readRecord(content).values, key)), expected ?? undefined);
+        const time = now();
+        const record = transitions.readLive(content, time, 0, place.owner);
+        const current = own(record.values, key);
+        const outcome = transitions.applyTo(record, place.key, time, [change], nonce);
+        isSwapped = isEqual(place.load(current), expected ?? undefined);
         return isSwapped ? outcome : undefined;
       });
       return isSwapped;
@@ -265,7 +266,7 @@ export class Session {
   }
 
   keys(): string[] {
-    return declared(() => Object.keys(readRecord(this.#place.inspect()).values));
+    return declared(() => Object.keys(this.#place.inspect().values));
   }
 
   elicit(client: OutputStream, elicitation: ElicitRequest): FutureElicitResult {
@@ -292,7 +293,7 @@ export class Session {
   }
 
   isTerminated(): boolean {
-    return declared(() => readRecord(this.#place.inspect()).ended !== undefined);
+    return declared(() => this.#place.inspect().ended !== undefined);
   }
 
   [Symbol.dispose](): void {
@@ -325,6 +326,11 @@ function owning(bucket: Bucket, run: () => Session): Session {
     bucket[Symbol.dispose]();
     throw sessionErrorOf(error);
   }
+}
+
+/** A name that was never used before, for what is kept apart. */
+function nonce(): string {
+  return toBase64Url(getRandomBytes(12n));
 }
 
 function now(): number {

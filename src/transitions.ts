@@ -69,9 +69,7 @@ export function create(beginning: Beginning, now: number, entropy: Uint8Array): 
 }
 
 export function inspect(content: string, now: number, used: number, owner: string | undefined): View {
-  const record = readRecord(content);
-  checkLive(record, now, used, owner);
-  return view(record);
+  return view(readLive(content, now, used, owner));
 }
 
 export function examine(content: string): View {
@@ -87,18 +85,32 @@ export function apply(
   changes: Change[],
   nonce: string,
 ): Outcome {
+  return applyTo(readLive(content, now, used, owner), key, now, changes, () => nonce);
+}
+
+/** A record that is live and belongs to `owner`; refused otherwise. It knows of the latest use. */
+export function readLive(content: string, now: number, used: number, owner: string | undefined): StoredRecord {
   const record = readRecord(content);
   checkLive(record, now, used, owner);
   record.used = Math.max(record.used, used);
+  return record;
+}
+
+/** Changes a record that was just read. The nonce is drawn only if something is written apart. */
+export function applyTo(
+  record: StoredRecord,
+  key: string,
+  now: number,
+  changes: Change[],
+  nonce: () => string,
+): Outcome {
   const work = new Work(record, key, now, nonce);
   for (const change of changes) work.make(change);
   return work.outcome();
 }
 
 function remove(key: string, content: string, now: number, used: number, owner: string | undefined): Removal {
-  const record = readRecord(content);
-  checkLive(record, now, used, owner);
-  return removalOf(key, record);
+  return removalOf(key, readLive(content, now, used, owner));
 }
 export { remove as delete };
 
@@ -122,11 +134,11 @@ class Work {
   readonly #record: StoredRecord;
   readonly #key: string;
   readonly #now: number;
-  readonly #nonce: string;
+  readonly #nonce: () => string;
   #before: [string, Value][] = [];
   #after: string[] = [];
 
-  constructor(record: StoredRecord, key: string, now: number, nonce: string) {
+  constructor(record: StoredRecord, key: string, now: number, nonce: () => string) {
     this.#record = record;
     this.#key = key;
     this.#now = now;
@@ -200,7 +212,7 @@ class Work {
       return toText(val) ?? { base64: toBase64Url(val) };
     }
     if (exceeds(limits.value)) limit('a value', limits.value);
-    const at = valueKey(this.#key, this.#now, `${this.#nonce}${this.#before.length}`);
+    const at = valueKey(this.#key, this.#now, `${this.#nonce()}${this.#before.length}`);
     this.#before.push([at, value]);
     return { at, size: typeof val === 'string' ? utf8Length(val) : val.length };
   }
