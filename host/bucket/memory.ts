@@ -11,7 +11,7 @@ export class MemoryBucket implements Bucket {
 
   get(key: string): Entry | undefined {
     const entry = this.#open().get(check(key));
-    return entry && { value: entry.value.slice(), version: entry.version };
+    return entry && { value: new Uint8Array(entry.value), version: entry.version };
   }
 
   set(key: string, value: Uint8Array): void {
@@ -48,9 +48,10 @@ export class MemoryBucket implements Bucket {
     this.#entries.clear();
   }
 
+  // `new Uint8Array` copies whatever it is given; `slice` of a Buffer does not.
   #write(key: string, value: Uint8Array): string {
     const version = String(++this.#written);
-    this.#open().set(key, { value: value.slice(), version });
+    this.#open().set(key, { value: new Uint8Array(value), version });
     return version;
   }
 

@@ -1,5 +1,5 @@
 import { randomFillSync } from 'node:crypto';
-import { chmodSync, closeSync, existsSync, fdatasync, fsync, openSync } from 'node:fs';
+import { closeSync, existsSync, fdatasync, fsync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { promisify } from 'node:util';
@@ -40,6 +40,17 @@ const codes: Readonly<Record<number, BucketErrorCode>> = {
   26: 'corrupt',
 };
 
+/** The system's codes, when a file is opened beside SQLite. */
+const systemCodes: Readonly<Record<string, BucketErrorCode>> = {
+  EACCES: 'denied',
+  EISDIR: 'unavailable',
+  ENOENT: 'unavailable',
+  ENOSPC: 'full',
+  ENOTDIR: 'unavailable',
+  EPERM: 'denied',
+  EROFS: 'read-only',
+};
+
 /**
  * A bucket in one SQLite file, which several processes of one machine may share.
  *
@@ -70,14 +81,14 @@ export class SqliteBucket implements Bucket {
   #flushing: Promise<void> | undefined;
   #following: Promise<void> | undefined;
   #closed = false;
+  #closing: Promise<void> | undefined;
 
   constructor(path: string, { sync = 'full', busy = 5000, flush = syncFile }: SqliteOptions = {}) {
     this.#path = path;
     this.#isFull = sync === 'full';
     this.#flushFile = flush;
-    const isNew = !existsSync(path);
+    this.#try('open', () => createFile(path));
     this.#database = this.#try('open', () => openDatabase(path, busy));
-    if (isNew) chmodSync(path, 0o600);
     const prepare = (sql: string) => this.#database.prepare(sql);
     [this.#get, this.#set, this.#delete, this.#list, this.#replace, this.#insert] = this.#try('open', () => [
       prepare('SELECT value, version FROM entries WHERE key = ?'),
@@ -137,11 +148,14 @@ export class SqliteBucket implements Bucket {
   swap(key: string, expected: string | undefined, value: Uint8Array): string | undefined {
     const encoded = encodeKey(key);
     checkValue(value);
+    const at = expected === undefined ? undefined : versionOf(expected);
+    if (at === null) {
+      this.#run('write', () => undefined);
+      return undefined;
+    }
     const version = this.#version();
     const { changes } = this.#run('write', () =>
-      expected === undefined
-        ? this.#insert.run(encoded, version, value)
-        : this.#replace.run(version, value, encoded, BigInt(expected)),
+      at === undefined ? this.#insert.run(encoded, version, value) : this.#replace.run(version, value, encoded, at),
     );
     if (Number(changes) === 0) return undefined;
     this.#written++;
@@ -150,19 +164,33 @@ export class SqliteBucket implements Bucket {
 
   settled(): Promise<void> {
     if (this.#closed) return Promise.reject(this.#closedError());
+    return this.#settle();
+  }
+
+  #settle(): Promise<void> {
     if (!this.#isFull || this.#flushed === this.#written) return Promise.resolve();
+    if (this.#following !== undefined) return this.#following;
     if (this.#flushing === undefined) return this.#flush();
     // The flush under way began before the latest writes: all who come now share the next one.
-    this.#following ??= this.#flushing.catch(() => undefined).then(() => this.#flush());
+    this.#following = this.#flushing.catch(() => undefined).then(() => this.#flush());
     return this.#following;
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return;
-    if (this.#isFull) await this.settled();
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
     this.#closed = true;
-    closeSync(this.#log);
-    this.#try('close', () => this.#database.close());
+    try {
+      await this.#settle();
+      // A flush may be under way for writes that another one has covered.
+      await this.#flushing;
+    } finally {
+      closeSync(this.#log);
+      this.#try('close', () => this.#database.close());
+    }
   }
 
   #flush(): Promise<void> {
@@ -207,15 +235,18 @@ export class SqliteBucket implements Bucket {
       return run();
     } catch (error) {
       if (error instanceof BucketError) throw error;
-      const number = typeof error === 'object' && error !== null && 'errcode' in error ? Number(error.errcode) : 0;
-      const code = codes[number & 0xff] ?? 'failed';
-      throw new BucketError(code, `cannot ${what} "${this.#path}": ${textOf(error)}`, { cause: error });
+      throw new BucketError(codeOf(error), `cannot ${what} "${this.#path}": ${textOf(error)}`, { cause: error });
     }
   }
 
   #closedError(): BucketError {
     return new BucketError('closed', 'the bucket was closed');
   }
+}
+
+/** Makes the file for its owner alone before SQLite does: the log and its index take their mode from it. */
+function createFile(path: string): void {
+  if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
 }
 
 function openDatabase(path: string, busy: number): DatabaseSync {
@@ -265,6 +296,19 @@ async function syncNames(directory: string): Promise<void> {
   } finally {
     closeSync(file);
   }
+}
+
+/** The number of a version, or `null` if it is none that this bucket gives. */
+function versionOf(version: string): bigint | null {
+  if (!/^\d{1,19}$/.test(version)) return null;
+  const number = BigInt(version);
+  return number < 1n << 63n ? number : null;
+}
+
+function codeOf(error: unknown): BucketErrorCode {
+  if (!(error instanceof Error)) return 'failed';
+  if ('errcode' in error) return codes[Number(error.errcode) & 0xff] ?? 'failed';
+  return ('code' in error ? systemCodes[String(error.code)] : undefined) ?? 'failed';
 }
 
 function textOf(error: unknown): string {
