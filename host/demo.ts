@@ -14,13 +14,13 @@ async function reach(exchange: Exchange, handle?: string): Promise<Session> {
 }
 
 /** Appends to what the session has seen. By `update`: nothing is lost in parallel. */
-async function see(session: Session, what: string): Promise<Json[]> {
+async function see(session: Session, what: string): Promise<string[]> {
   await session.update((values) => ({ ...values, seen: [...listOf(values.seen), what] }));
   return listOf(session.get('seen'));
 }
 
-function listOf(value: Json | undefined): Json[] {
-  return Array.isArray(value) ? [...value] : [];
+function listOf(value: Json | undefined): string[] {
+  return Array.isArray(value) ? value.filter((one) => typeof one === 'string') : [];
 }
 
 registry.tool(

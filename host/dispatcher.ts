@@ -1,213 +1,196 @@
-import { createHash } from 'node:crypto';
-import { BucketError } from './bucket/bucket.ts';
+import type { Asking } from './asking.ts';
 import { type Call, type Dispatch, type Revision, RpcError } from './call.ts';
-import { askTimeout, Exchange, type Known } from './exchange.ts';
+import { complete } from './complete.ts';
+import type { Exchange } from './exchange.ts';
 import type { Hub } from './hub.ts';
-import { Answer, canAnswer, NeedInput, type Question } from './questions.ts';
-import type { Registry, Tool, ToolResult } from './registry.ts';
-import { SessionError, type Json, type Session } from './session.ts';
+import { invoke } from './invoke.ts';
+import { page } from './page.ts';
+import type { ResourceResult, Tool } from './offered.ts';
+import type { Registry } from './registry.ts';
+import { failed, promptResult, resourceResult, type Result, toolResult } from './results.ts';
+import { codes, isMembers } from './rpc.ts';
+import { faultsOf } from './schema.ts';
+import type { Json, Session } from './session.ts';
+import { Subscriptions } from './subscriptions.ts';
+import { longestUri } from './uri-template.ts';
 
-type Result = { readonly [name: string]: Json };
-
-/** How often a handler may ask within one pushed call before it is given up. */
-const pushedRounds = 8;
-const pageSize = 100;
-const nothingKnown: Known = { answers: new Map(), state: undefined };
+export interface DispatcherOptions {
+  /** Milliseconds since 1970, by the clock of the sessions. */
+  readonly now?: (() => number) | undefined;
+}
 
 /** Runs what a registry offers. */
 export class Dispatcher implements Dispatch {
   readonly #registry: Registry;
-  readonly #hub: Hub;
+  readonly #asking: Asking;
+  readonly #subscriptions: Subscriptions;
+  readonly #unsubscribe: () => void;
 
-  constructor(registry: Registry, hub: Hub) {
+  constructor(registry: Registry, hub: Hub, { now = Date.now }: DispatcherOptions = {}) {
     this.#registry = registry;
-    this.#hub = hub;
+    this.#asking = { hub, now };
+    this.#subscriptions = new Subscriptions(hub);
+    this.#unsubscribe = registry.subscribe((change) => this.#subscriptions.announce(change));
   }
 
-  implements(method: string, _revision: Revision): boolean {
-    return method === 'tools/list' || method === 'tools/call';
+  /** Stops telling the hub of the registry's changes. */
+  close(): void {
+    this.#unsubscribe();
   }
 
-  describe(_revision: Revision, _streams: boolean) {
-    const { info, instructions } = this.#registry;
-    const capabilities = { tools: {}, logging: {} };
+  implements(method: string, revision: Revision): boolean {
+    switch (method) {
+      case 'tools/list':
+      case 'tools/call':
+        return this.#registry.tools.size > 0;
+      case 'resources/list':
+      case 'resources/templates/list':
+      case 'resources/read':
+        return this.#hasResources();
+      case 'resources/subscribe':
+      case 'resources/unsubscribe':
+        return this.#hasResources() && revision !== '2026-07-28';
+      case 'prompts/list':
+      case 'prompts/get':
+        return this.#registry.prompts.size > 0;
+      case 'completion/complete':
+        return this.#completes();
+      default:
+        return false;
+    }
+  }
+
+  describe(_revision: Revision, streams: boolean) {
+    const { info, instructions, tools, prompts } = this.#registry;
+    const changes: Result = streams ? { listChanged: true } : {};
+    const capabilities: { [name: string]: Json } = { logging: {} };
+    if (tools.size > 0) capabilities.tools = changes;
+    if (this.#hasResources()) capabilities.resources = streams ? { subscribe: true, ...changes } : {};
+    if (prompts.size > 0) capabilities.prompts = changes;
+    if (this.#completes()) capabilities.completions = {};
     return { serverInfo: info, capabilities, ...(instructions !== undefined && { instructions }) };
   }
 
   async request(call: Call): Promise<Result> {
-    if (call.method === 'tools/list') return this.#list(call);
-    if (call.method === 'tools/call') return this.#call(call);
-    throw new RpcError(-32601, 'Method not found');
-  }
-
-  #list({ params }: Call): Result {
-    const { cursor } = params;
-    const names = [...this.#registry.tools.keys()];
-    let start = 0;
-    if (cursor !== undefined && cursor !== '') {
-      const last = typeof cursor === 'string' ? Buffer.from(cursor, 'base64url').toString() : '';
-      start = names.indexOf(last) + 1;
-      if (start === 0) throw new RpcError(-32602, 'Invalid cursor');
-    }
-    const page = names.slice(start, start + pageSize);
-    const tools = page.map((name) => this.#registry.tools.get(name)?.shown ?? {});
-    const last = start + pageSize < names.length ? page.at(-1) : undefined;
-    return { tools, ...(last !== undefined && { nextCursor: Buffer.from(last).toString('base64url') }) };
-  }
-
-  async #call(call: Call): Promise<Result> {
-    const { name, arguments: given = {} } = call.params;
-    if (typeof name !== 'string') throw new RpcError(-32602, 'params.name: expected the name of a tool');
-    if (typeof given !== 'object' || given === null || Array.isArray(given)) {
-      throw new RpcError(-32602, 'params.arguments: expected an object');
-    }
-    const tool = this.#registry.tools.get(name);
-    if (tool === undefined) throw new RpcError(-32602, 'Unknown tool');
-    const parsed = tool.input.safeParse(given);
-    if (!parsed.success) {
-      const wrong = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'arguments'}: ${message}`);
-      return failed(`The arguments do not fit: ${wrong.join('; ')}`);
-    }
-    const binding = call.revision === '2026-07-28' ? bindingOf(call) : '';
-    const spent = call.revision === '2026-07-28' ? await this.#redeem(call, binding) : undefined;
-    return this.#run(call, tool, parsed.data, binding, spent ?? nothingKnown);
-  }
-
-  async #run(call: Call, tool: Tool, args: unknown, binding: string, first: Known): Promise<Result> {
-    let known = first;
-    for (let round = 0; ; round++) {
-      const exchange = new Exchange(call, this.#hub, known);
-      try {
-        return resultOf(tool, await tool.handler(args as never, exchange));
-      } catch (error) {
-        if (error instanceof BucketError || error instanceof RpcError) throw error;
-        if (!(error instanceof NeedInput)) return failed(messageOf(error));
-        const [question] = Object.values(error.questions);
-        if (question === undefined) return failed('The handler asked nothing');
-        if (!call.canPush && call.revision !== '2026-07-28') return failed(messageOf(exchange.cannotAsk(question)));
-        if (!call.canPush) return await this.#askLater(call, exchange, binding, known, error);
-        if (round === pushedRounds) return failed(`The handler still asks after ${pushedRounds} rounds`);
-        const answers = new Map(known.answers);
-        try {
-          for (const [key, asked] of Object.entries(error.questions)) {
-            if (!answers.has(key)) answers.set(key, await exchange.push(asked, askTimeout));
-          }
-        } catch (failure) {
-          if (failure instanceof BucketError || failure instanceof RpcError) throw failure;
-          return failed(messageOf(failure));
-        }
-        known = { answers, state: error.state ?? known.state };
-      } finally {
-        exchange.end();
-      }
+    const { method, params, revision } = call;
+    const { tools, resources, templates, prompts } = this.#registry;
+    if (!this.implements(method, revision)) throw new RpcError(codes.method, 'Method not found');
+    switch (method) {
+      case 'tools/call':
+        return this.#callTool(call);
+      case 'tools/list':
+        return page('tools', tools, params.cursor);
+      case 'resources/list':
+        return page('resources', resources, params.cursor);
+      case 'resources/templates/list':
+        return page('resourceTemplates', templates, params.cursor);
+      case 'resources/read':
+        return this.#readResource(call);
+      case 'resources/subscribe':
+        return this.#subscribe(call, (session, uri) => this.#subscriptions.add(session, uri));
+      case 'resources/unsubscribe':
+        return this.#subscribe(call, (session, uri) => this.#subscriptions.remove(session, uri));
+      case 'prompts/list':
+        return page('prompts', prompts, params.cursor);
+      case 'prompts/get':
+        return this.#getPrompt(call);
+      default:
+        return complete(call, this.#registry, this.#asking);
     }
   }
 
-  /** Leaves state and questions in the bucket, and asks by the result (2026-07-28, multi round-trip requests). */
-  async #askLater(call: Call, exchange: Exchange, binding: string, known: Known, need: NeedInput): Promise<Result> {
-    const open = Object.entries(need.questions).filter(([key]) => !known.answers.has(key));
-    const asked = open.filter(([, question]) => canAnswer(call.clientCapabilities, question));
-    const [first] = open;
-    if (first === undefined) return failed('The handler asks what was answered already');
-    if (asked.length === 0) throw exchange.cannotAsk(first[1]);
-    const answers = Object.fromEntries(
-      [...known.answers].map(([key, { action, content }]) => [key, { action, content }]),
-    );
-    const attributes = {
-      state: JSON.stringify(need.state ?? known.state ?? null),
-      answers: JSON.stringify(answers),
-      questions: JSON.stringify(Object.fromEntries(asked)),
+  async #callTool(call: Call): Promise<Result> {
+    const { name } = call.params;
+    const tool = typeof name === 'string' ? this.#registry.tools.get(name) : undefined;
+    if (tool === undefined) throw new RpcError(codes.params, 'Unknown tool');
+    const parsed = tool.input.safeParse(argumentsOf(call));
+    if (!parsed.success) return failed(`The arguments do not fit: ${faultsOf(parsed.error, 'arguments')}`);
+    const run = async (exchange: Exchange) => runTool(tool, parsed.data, exchange);
+    return invoke(call, { mayAsk: true, run, fail: failed }, this.#asking);
+  }
+
+  async #readResource(call: Call): Promise<Result> {
+    const uri = uriOf(call);
+    const found = this.#find(uri);
+    if (found === undefined) throw notFound(call, uri);
+    const run = async (exchange: Exchange) => {
+      const result = resourceResult(uri, found.mimeType, await found.read(exchange));
+      if (result === undefined) throw notFound(call, uri);
+      return result;
     };
-    const record = await call.sessions.create('request-state', call.scope, attributes, { binding });
-    const inputRequests = Object.fromEntries(asked.map(([key, { method, params }]) => [key, withMode(method, params)]));
-    return { resultType: 'input_required', inputRequests, requestState: record.id };
+    return invoke(call, { mayAsk: true, run, fail: throwInternal }, this.#asking);
   }
 
-  /** What an earlier round left, spent by this call; `undefined` for a first call. */
-  async #redeem(call: Call, binding: string): Promise<Known | undefined> {
-    const { requestState, inputResponses } = call.params;
-    const responses = inputResponses ?? {};
-    if (typeof responses !== 'object' || Array.isArray(responses)) {
-      throw new RpcError(-32602, 'params.inputResponses: expected an object');
+  async #subscribe(call: Call, change: (session: Session, uri: string) => Promise<void>): Promise<Result> {
+    const uri = uriOf(call);
+    if (call.session === null) throw new RpcError(codes.params, 'A subscription needs a session');
+    if (this.#find(uri) === undefined) throw notFound(call, uri);
+    await change(call.session, uri);
+    return {};
+  }
+
+  async #getPrompt(call: Call): Promise<Result> {
+    const { name } = call.params;
+    const prompt = typeof name === 'string' ? this.#registry.prompts.get(name) : undefined;
+    if (prompt === undefined) throw new RpcError(codes.params, 'Unknown prompt');
+    const parsed = prompt.input.safeParse(argumentsOf(call));
+    if (!parsed.success) {
+      throw new RpcError(codes.params, `The arguments do not fit: ${faultsOf(parsed.error, 'arguments')}`);
     }
-    if (requestState === undefined) return undefined;
-    const invalid = () => new RpcError(-32602, 'Invalid requestState');
-    if (typeof requestState !== 'string') throw invalid();
-    const record = await call.sessions.open('request-state', call.scope, requestState);
-    if (record === undefined) throw invalid();
-    const answers = this.#answersOf(record, responses as { readonly [key: string]: Json });
-    try {
-      await record.redeem(binding);
-    } catch (error) {
-      if (error instanceof SessionError) throw invalid();
-      throw error;
+    const run = async (exchange: Exchange) =>
+      promptResult(prompt, await prompt.handler(parsed.data as never, exchange));
+    return invoke(call, { mayAsk: true, run, fail: throwInternal }, this.#asking);
+  }
+
+  #find(uri: string) {
+    const { resources, templates } = this.#registry;
+    const resource = resources.get(uri);
+    if (resource !== undefined) {
+      const read = (exchange: Exchange): ResourceResult | Promise<ResourceResult> => resource.handler(uri, exchange);
+      return { mimeType: resource.mimeType, read };
     }
-    const state: Json = JSON.parse(record.attribute('state') ?? 'null');
-    return { answers, state: state ?? undefined };
-  }
-
-  #answersOf(record: Session, responses: { readonly [key: string]: Json }): Map<string, Answer> {
-    const earlier: Record<string, Json> = JSON.parse(record.attribute('answers') ?? '{}');
-    const questions: Record<string, Question> = JSON.parse(record.attribute('questions') ?? '{}');
-    const answers = new Map(Object.entries(earlier).map(([key, answer]) => [key, Answer.of(answer)]));
-    for (const key of Object.keys(questions)) {
-      const response = Object.hasOwn(responses, key) ? responses[key] : undefined;
-      if (response === undefined) continue;
-      if (typeof response !== 'object' || response === null || Array.isArray(response)) {
-        throw new RpcError(-32602, 'params.inputResponses: expected an object for each key');
-      }
-      answers.set(key, Answer.of(response));
+    for (const { template, mimeType, handler } of templates.values()) {
+      const variables = template.match(uri);
+      if (variables === undefined) continue;
+      return { mimeType, read: (exchange: Exchange) => handler(variables as never, exchange, uri) };
     }
-    return answers;
+    return undefined;
+  }
+
+  #hasResources(): boolean {
+    return this.#registry.resources.size > 0 || this.#registry.templates.size > 0;
+  }
+
+  #completes(): boolean {
+    const { prompts, templates } = this.#registry;
+    const some = [...prompts.values(), ...templates.values()];
+    return some.some((one) => Object.keys(one.complete).length > 0);
   }
 }
 
-/** What a request state is bound to: the method, its target and all arguments, in one spelling. */
-function bindingOf({ method, params }: Call): string {
-  const { _meta, inputResponses, requestState, ...call } = params;
-  return createHash('sha256')
-    .update(canonical({ method, ...call }))
-    .digest('hex');
+async function runTool(tool: Tool, args: unknown, exchange: Exchange): Promise<Result> {
+  return toolResult(tool, await tool.handler(args as never, exchange), exchange.revision);
 }
 
-function canonical(value: Json | undefined): string {
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
-  const members = Object.entries(value as { [name: string]: Json }).sort(([a], [b]) => (a < b ? -1 : 1));
-  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`).join(',')}}`;
+function argumentsOf({ params }: Call): object {
+  const { arguments: given = {} } = params;
+  if (!isMembers(given)) throw new RpcError(codes.params, 'params.arguments: expected an object');
+  return given;
 }
 
-function withMode(method: Question['method'], params: Question['params']): Json {
-  return {
-    method,
-    params: method === 'elicitation/create' && params.mode === undefined ? { mode: 'form', ...params } : params,
-  };
-}
-
-function resultOf(tool: Tool, result: ToolResult): Result {
-  if (
-    typeof result === 'object' &&
-    result !== null &&
-    !Array.isArray(result) &&
-    'content' in result &&
-    Array.isArray(result.content)
-  ) {
-    return result as Result;
+function uriOf({ params }: Call): string {
+  const { uri } = params;
+  if (typeof uri !== 'string' || uri.length > longestUri) {
+    throw new RpcError(codes.params, `params.uri: expected a URI of at most ${longestUri} characters`);
   }
-  if (typeof result === 'string') return { content: [{ type: 'text', text: result }] };
-  const text = JSON.stringify(result) ?? 'null';
-  const isObject = typeof result === 'object' && result !== null && !Array.isArray(result);
-  if (tool.output !== undefined) {
-    const parsed = tool.output.safeParse(result);
-    if (!parsed.success) return failed('The tool returned something that does not fit its output schema');
-  }
-  return { content: [{ type: 'text', text }], ...(isObject && { structuredContent: result as Json }) };
+  return uri;
 }
 
-function failed(text: string): Result {
-  return { content: [{ type: 'text', text }], isError: true };
+function notFound({ revision }: Call, uri: string): RpcError {
+  const code = revision === '2026-07-28' ? codes.params : codes.resourceNotFound;
+  return new RpcError(code, 'Resource not found', { uri });
 }
 
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : 'the tool failed';
+function throwInternal(text: string): never {
+  throw new RpcError(codes.internal, text);
 }

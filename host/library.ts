@@ -1,6 +1,7 @@
 import type { AnyBucket } from './bucket/bucket.ts';
 import { openBucket } from './bucket/open.ts';
 import type { WebRequest } from './call.ts';
+import { defaults } from './config.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { createTransport, type Principal } from './http.ts';
 import { Hub } from './hub.ts';
@@ -24,27 +25,16 @@ export {
 export { MemoryBucket } from './bucket/memory.ts';
 export { openBucket } from './bucket/open.ts';
 export { SqliteBucket, type SqliteOptions } from './bucket/sqlite.ts';
+export { defaults } from './config.ts';
 export { type Implementation, type Revision, RpcError, type WebRequest } from './call.ts';
 export type { Exchange } from './exchange.ts';
 export type { Principal } from './http.ts';
 export type { Log, LogFields, LogLevel } from './log.ts';
-export { Answer, elicit, elicitUrl, NeedInput, type Question } from './questions.ts';
-export { Registry, type ToolHandler, type ToolOptions, type ToolResult } from './registry.ts';
+export { Answer, elicit, elicitUrl, listRoots, NeedInput, type Question, sample } from './questions.ts';
+export type { Completer, PromptResult } from './offered.ts';
+export { Registry, type ResourceResult, type ToolHandler, type ToolOptions, type ToolResult } from './registry.ts';
 export type { Mode } from './revisions/all.ts';
 export { type Json, type Scope, Session, SessionError, type SessionErrorCode } from './session.ts';
-
-const hour = 60 * 60 * 1000;
-
-/** Limits and lifetimes that hold where nothing else is said. Times in milliseconds. */
-export const defaults = {
-  bucket: 'sqlite:./mcp-session.db',
-  host: '127.0.0.1',
-  port: 3000,
-  path: '/mcp',
-  mode: 'stateful-for-initialize',
-  sessionTtl: hour,
-  stateTtl: 10 * 60 * 1000,
-} as const;
 
 /** How long running calls get when a handler closes, in milliseconds. */
 const drainTimeout = 10_000;
@@ -92,6 +82,7 @@ export interface Handler {
 
 /** Serves a registry over Streamable HTTP. Fails with `BucketError` if the bucket cannot be opened. */
 export async function serve(registry: Registry, options: ServeOptions = {}): Promise<Server> {
+  if (!Registry.is(registry)) throw new TypeError('serve: expected a Registry');
   const { transport, finish } = await assemble(registry, options);
   try {
     const { host, port } = { ...defaults, ...options };
@@ -112,6 +103,7 @@ export async function serve(registry: Registry, options: ServeOptions = {}): Pro
  * What cannot be opened is an error of the first request.
  */
 export function createHandler(registry: Registry, options: HandlerOptions = {}): Handler {
+  if (!Registry.is(registry)) throw new TypeError('createHandler: expected a Registry');
   let made: Promise<{ handle(request: Request): Promise<Response>; close(): Promise<void> }> | undefined;
   const make = async () => {
     const { transport, finish } = await assemble(registry, options);
@@ -123,7 +115,11 @@ export function createHandler(registry: Registry, options: HandlerOptions = {}):
     return { handle: webHandler(served), close };
   };
   const handler = async (request: Request) => {
-    made ??= make();
+    made ??= make().catch((error: unknown) => {
+      // The next request tries again: a bucket that is down comes back.
+      made = undefined;
+      throw error;
+    });
     return (await made).handle(request);
   };
   return Object.assign(handler, { close: async () => (await made)?.close() });
@@ -131,7 +127,6 @@ export function createHandler(registry: Registry, options: HandlerOptions = {}):
 
 /** What both ways of serving are made of. */
 async function assemble(registry: Registry, options: HandlerOptions) {
-  if (!Registry.is(registry)) throw new TypeError('expected a Registry');
   const { bucket: given = defaults.bucket, log = () => undefined, now, ...more } = options;
   const { sessionTtl = defaults.sessionTtl, stateTtl = defaults.stateTtl } = options;
   const transitions = await loadTransitions({ log });
@@ -139,9 +134,11 @@ async function assemble(registry: Registry, options: HandlerOptions) {
   const sessions = new Sessions({ bucket, transitions, log, sessionTtl, stateTtl, ...(now && { now }) });
   const hub = new Hub();
   const { mode, path } = { ...defaults, ...options };
+  const dispatch = new Dispatcher(registry, hub, now === undefined ? {} : { now });
   const finish = async () => {
+    dispatch.close();
     await sessions.close();
     if (typeof given === 'string') await bucket.close();
   };
-  return { transport: { ...more, mode, path, log, sessions, hub, dispatch: new Dispatcher(registry, hub) }, finish };
+  return { transport: { ...more, mode, path, log, sessions, hub, dispatch }, finish };
 }

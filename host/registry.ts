@@ -1,46 +1,33 @@
 import * as z from 'zod';
+import type { Implementation, Notification } from './call.ts';
 import type { Exchange } from './exchange.ts';
-import type { Implementation } from './call.ts';
+import type {
+  Awaitable,
+  Completer,
+  Completers,
+  Prompt,
+  PromptOptions,
+  PromptResult,
+  Resource,
+  ResourceOptions,
+  ResourceResult,
+  Template,
+  TemplateOptions,
+  Tool,
+  ToolHandler,
+  ToolOptions,
+} from './offered.ts';
+import { jsonSchemaOf } from './schema.ts';
 import type { Json } from './session.ts';
+import { UriTemplate, type VariablesOf } from './uri-template.ts';
 
-/** What a tool handler may return: text, a value for `structuredContent`, or a whole result with a `content` list. */
-export type ToolResult = string | Json | { readonly content: readonly object[]; readonly [member: string]: unknown };
+export type { ResourceResult, ToolHandler, ToolOptions, ToolResult } from './offered.ts';
 
-/** What a tool says about itself (tools page, 2025-11-25, `ToolAnnotations`). */
-export interface ToolAnnotations {
-  readonly title?: string;
-  readonly readOnlyHint?: boolean;
-  readonly destructiveHint?: boolean;
-  readonly idempotentHint?: boolean;
-  readonly openWorldHint?: boolean;
-}
-
-export interface ToolOptions<I extends z.ZodObject, O extends z.ZodObject> {
-  readonly title?: string;
-  readonly description?: string;
-  /** The arguments. No arguments if absent. */
-  readonly input?: I;
-  /** What `structuredContent` is checked against. */
-  readonly output?: O;
-  readonly annotations?: ToolAnnotations;
-}
-
-export type ToolHandler<I extends z.ZodObject> = (
-  args: z.output<I>,
-  exchange: Exchange,
-) => ToolResult | Promise<ToolResult>;
-
-/** A tool as it is registered. */
-export interface Tool {
-  readonly input: z.ZodObject;
-  readonly output: z.ZodObject | undefined;
-  /** How `tools/list` shows it. */
-  readonly shown: { readonly [member: string]: Json };
-  readonly handler: (args: never, exchange: Exchange) => ToolResult | Promise<ToolResult>;
-}
+type Members = { readonly [member: string]: Json };
 
 const brand = Symbol.for('mcp-session.registry');
-const nameShape = /^[A-Za-z0-9_.-]{1,128}$/;
+const toolName = /^[A-Za-z0-9_.-]{1,128}$/;
+const promptName = /^[^\p{Cc}\p{Cs}]{1,128}$/u;
 const nothing = z.object({});
 
 /** What a server offers. */
@@ -48,12 +35,17 @@ export class Registry {
   readonly [brand] = true;
   readonly info: Implementation;
   readonly instructions: string | undefined;
-  readonly tools = new Map<string, Tool>();
+  readonly tools: ReadonlyMap<string, Tool> = new Map();
+  readonly resources: ReadonlyMap<string, Resource> = new Map();
+  readonly templates: ReadonlyMap<string, Template> = new Map();
+  readonly prompts: ReadonlyMap<string, Prompt> = new Map();
+  readonly #listeners = new Set<(change: Notification) => void>();
 
   constructor({ instructions, ...info }: Implementation & { readonly instructions?: string }) {
     for (const member of ['name', 'version'] as const) {
-      if (typeof info[member] !== 'string' || info[member] === '')
+      if (typeof info[member] !== 'string' || info[member] === '') {
         throw new TypeError(`Registry: expected a ${member}`);
+      }
     }
     this.info = info as Implementation;
     this.instructions = instructions;
@@ -66,32 +58,141 @@ export class Registry {
 
   /**
    * Registers a tool. Its handler gets the arguments, checked, and the exchange of the call; what it throws is the tool's
-   * error result.
+   * error result. Throws `TypeError`, as all that registers does, if the name is taken or bad, or a schema cannot be shown.
    */
-  tool<I extends z.ZodObject = typeof nothing, O extends z.ZodObject = z.ZodObject>(
+  tool<I extends z.ZodObject = typeof nothing, O extends z.ZodObject = never>(
     name: string,
-    { title, description, input, output, annotations }: ToolOptions<I, O>,
-    handler: ToolHandler<I>,
+    options: ToolOptions<I, O>,
+    handler: ToolHandler<I, O>,
   ): void {
-    if (!nameShape.test(name)) {
-      throw new TypeError(`tool "${name}": expected a name of 1 to 128 characters of A-Z a-z 0-9 _ . -`);
-    }
-    if (this.tools.has(name)) throw new TypeError(`tool "${name}": there is one of that name already`);
-    const shown: Record<string, Json> = { name };
-    if (title !== undefined) shown.title = title;
-    if (description !== undefined) shown.description = description;
-    shown.inputSchema = schemaOf(name, input ?? nothing, 'input');
-    if (output !== undefined) shown.outputSchema = schemaOf(name, output, 'output');
-    if (annotations !== undefined) shown.annotations = { ...annotations } as Json;
-    const registered = { input: input ?? nothing, output, shown, handler: handler as Tool['handler'] };
-    this.tools.set(name, registered);
+    const what = `tool "${name}"`;
+    if (!toolName.test(name))
+      throw new TypeError(`${what}: expected a name of 1 to 128 characters of A-Z a-z 0-9 _ . -`);
+    const { input = nothing, output, annotations } = options;
+    const shown = {
+      name,
+      ...namedBy(options),
+      inputSchema: jsonSchemaOf(`${what}: its input`, input, 'input'),
+      ...(output !== undefined && { outputSchema: jsonSchemaOf(`${what}: its output`, output, 'output') }),
+      ...(annotations !== undefined && { annotations: { ...annotations } as Members }),
+    };
+    const registered = { shown, input, output, handler: checked(what, handler) as Tool['handler'] };
+    this.#add('tools', what, this.tools, name, registered);
+  }
+
+  /** Registers a resource. Its handler gets the URI and the exchange. */
+  resource(uri: string, options: ResourceOptions, handler: Resource['handler']): void {
+    const what = `resource "${uri}"`;
+    if (!URL.canParse(uri)) throw new TypeError(`${what}: expected an absolute URI`);
+    const shown = { uri, ...describedBy(uri, options), ...(options.size !== undefined && { size: options.size }) };
+    const registered = { shown, mimeType: options.mimeType, handler: checked(what, handler) };
+    this.#add('resources', what, this.resources, uri, registered);
+  }
+
+  /**
+   * Registers the resources of one shape, as {@link UriTemplate} understands it. The handler gets the variables of the URI,
+   * the exchange, and the URI.
+   */
+  resourceTemplate<const T extends string>(
+    uriTemplate: T,
+    options: TemplateOptions<T>,
+    handler: (
+      variables: Readonly<Record<VariablesOf<T>, string>>,
+      exchange: Exchange,
+      uri: string,
+    ) => Awaitable<ResourceResult>,
+  ): void {
+    const what = `resource template "${uriTemplate}"`;
+    const template = new UriTemplate(uriTemplate);
+    const complete = completersOf(what, options.complete, template.names);
+    const shown = { uriTemplate, ...describedBy(uriTemplate, options) };
+    const run = checked(what, handler) as Template['handler'];
+    const registered = { shown, mimeType: options.mimeType, template, complete, handler: run };
+    this.#add('resources', what, this.templates, uriTemplate, registered);
+  }
+
+  /** Registers a prompt. Its handler gets the arguments, checked, and the exchange. Choices complete themselves. */
+  prompt<I extends z.ZodObject = typeof nothing>(
+    name: string,
+    options: PromptOptions<I>,
+    handler: (args: z.output<I>, exchange: Exchange) => Awaitable<PromptResult>,
+  ): void {
+    const what = `prompt "${name}"`;
+    if (!promptName.test(name)) throw new TypeError(`${what}: expected a name of 1 to 128 characters`);
+    const input = options.arguments ?? nothing;
+    const { properties = {}, required = [] } = jsonSchemaOf(`${what}: its arguments`, input, 'input');
+    const fields = properties as { readonly [name: string]: Members };
+    const choices: Record<string, Completer> = {};
+    const shownArguments = Object.entries(fields).map(([argument, property]) => {
+      if (property.type !== 'string') throw new TypeError(`${what}: argument "${argument}": expected a field of text`);
+      if (Array.isArray(property.enum)) choices[argument] = beginning(property.enum);
+      return { name: argument, ...namedBy(property), required: (required as string[]).includes(argument) };
+    });
+    const complete = { ...choices, ...completersOf(what, options.complete, Object.keys(fields)) };
+    const listed = shownArguments.length > 0 && { arguments: shownArguments };
+    const shown = { name, ...namedBy(options), ...listed };
+    const registered = { shown, input, complete, handler: checked(what, handler) as Prompt['handler'] };
+    this.#add('prompts', what, this.prompts, name, registered);
+  }
+
+  /** Tells whoever subscribed to it that a resource has changed. */
+  announceUpdate(uri: string): void {
+    this.#tell({ method: 'notifications/resources/updated', params: { uri } });
+  }
+
+  /** Calls `listener` with every change of what is offered, until the returned function is called. */
+  subscribe(listener: (change: Notification) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  #add<T>(
+    list: 'tools' | 'resources' | 'prompts',
+    what: string,
+    map: ReadonlyMap<string, T>,
+    key: string,
+    one: T,
+  ): void {
+    if (map.has(key)) throw new TypeError(`${what}: there is one of that name already`);
+    (map as Map<string, T>).set(key, one);
+    this.#tell({ method: `notifications/${list}/list_changed` });
+  }
+
+  #tell(change: Notification): void {
+    for (const listener of [...this.#listeners]) listener(change);
   }
 }
 
-function schemaOf(name: string, schema: z.ZodObject, io: 'input' | 'output'): Json {
-  try {
-    return z.toJSONSchema(schema, { io }) as unknown as Json;
-  } catch (error) {
-    throw new TypeError(`tool "${name}": its ${io} cannot be said in JSON Schema`, { cause: error });
+function namedBy({ title, description }: { title?: unknown; description?: unknown }): Members {
+  return {
+    ...(typeof title === 'string' && { title }),
+    ...(typeof description === 'string' && { description }),
+  };
+}
+
+function describedBy(uri: string, options: Omit<ResourceOptions, 'size'>): Members {
+  const { name = uri, mimeType, annotations } = options;
+  return {
+    name,
+    ...namedBy(options),
+    ...(mimeType !== undefined && { mimeType }),
+    ...(annotations !== undefined && { annotations: { ...annotations } as Members }),
+  };
+}
+
+function checked<T>(what: string, handler: T): T {
+  if (typeof handler !== 'function') throw new TypeError(`${what}: expected a handler function`);
+  return handler;
+}
+
+function completersOf(what: string, complete: Completers = {}, names: readonly string[]): Completers {
+  for (const name of Object.keys(complete)) {
+    if (!names.includes(name)) throw new TypeError(`${what}: it completes "${name}", which it does not have`);
   }
+  return complete;
+}
+
+/** Completes to those of the values that begin with what was typed. */
+function beginning(values: readonly Json[]): Completer {
+  return (value) => values.filter((one) => typeof one === 'string').filter((one) => one.startsWith(value));
 }

@@ -156,6 +156,12 @@ export class Session {
     await this.#change([{ tag: 'forget', val: id }]);
   }
 
+  /** Forgets a question that nobody answered in time. */
+  async expire(id: string): Promise<void> {
+    await this.forget(id);
+    this.#sessions.tell(this.#tracked, 'info', 'elicitation expired');
+  }
+
   /** The question as the bucket holds it now; `undefined` if it was forgotten or the session is gone. */
   async question(id: string): Promise<StoredQuestion | undefined> {
     const view = await this.#sessions.look(this.#tracked, this.#scope);

@@ -185,9 +185,7 @@ class Work {
     for (const [id, question] of Object.entries(this.#record.questions)) {
       if (question.until + limits.answerKept <= this.#now) delete this.#record.questions[id];
     }
-    const content = write(this.#record);
-    if (longerThan(content, limits.record)) limit('a session without its large values', limits.record);
-    return { content, before: this.#before, after: this.#after };
+    return { content: write(this.#record), before: this.#before, after: this.#after };
   }
 
   #renew(): void {
@@ -346,7 +344,9 @@ function removalOf(key: string, record: StoredRecord): Removal {
 }
 
 function write(record: StoredRecord): string {
-  return JSON.stringify(record);
+  const content = JSON.stringify(record);
+  if (longerThan(content, limits.record)) limit('a session without its large values', limits.record);
+  return content;
 }
 
 function setNote(record: StoredRecord, name: string, text: string): void {

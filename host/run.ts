@@ -1,0 +1,69 @@
+import type { Call } from './call.ts';
+import type { Answer } from './questions.ts';
+import type { Json, Session } from './session.ts';
+
+/** What a handler knows when it is run again: the answers so far, and the state it left. */
+export interface Known {
+  readonly answers: ReadonlyMap<string, Answer>;
+  readonly state: Json | undefined;
+  /** How often it has asked. */
+  readonly rounds: number;
+}
+
+export const nothingKnown: Known = { answers: new Map(), state: undefined, rounds: 0 };
+
+/** One run of a handler, from its first line to its last. The exchange is the handler's side of it. */
+export class Run {
+  readonly known: Known;
+  /** Whether the request is of a kind that may ask the client. */
+  readonly mayAsk: boolean;
+  readonly #call: Call;
+  #answers: Map<string, Answer> | undefined;
+  #held: { readonly id: string; readonly release: () => void }[] | undefined;
+  #isOver = false;
+
+  constructor(call: Call, known: Known, mayAsk: boolean) {
+    this.#call = call;
+    this.known = known;
+    this.mayAsk = mayAsk;
+  }
+
+  /** The call, as it is to be read. */
+  get call(): Call {
+    return this.#call;
+  }
+
+  /** The call, to send or write something for it. Fails when the run is over: nobody is there who would hear of it. */
+  get running(): Call {
+    if (this.#isOver) throw new Error('the exchange is over: its call has ended');
+    return this.#call;
+  }
+
+  /** The answers so far, those of this run included. */
+  get answers(): ReadonlyMap<string, Answer> {
+    return this.#answers ?? this.known.answers;
+  }
+
+  keep(key: string, answer: Answer): void {
+    this.#answers ??= new Map(this.known.answers);
+    this.#answers.set(key, answer);
+  }
+
+  /** Keeps a session from expiring until the run is over. */
+  hold(session: Session): Session {
+    this.#held ??= [];
+    this.#held.push({ id: session.id, release: session.use() });
+    return session;
+  }
+
+  /** `text` without the ids of the sessions that this run knows. */
+  discreet(text: string): string {
+    const ids = [this.#call.session?.id, ...(this.#held ?? []).map(({ id }) => id)];
+    return ids.reduce<string>((rest, id) => (id === undefined ? rest : rest.replaceAll(id, '[id]')), text);
+  }
+
+  end(): void {
+    this.#isOver = true;
+    for (const { release } of this.#held ?? []) release();
+  }
+}
