@@ -1,127 +1,158 @@
+import { existsSync } from 'node:fs';
 import type { AnyBucket, Bucket } from './bucket/bucket.ts';
 import { openBucket } from './bucket/open.ts';
-import { instantiate } from './component.ts';
-import { loadTransitions, type RecordName, type Transitions, type View } from './transitions.ts';
+import { sessionErrorOf } from './session-error.ts';
+import { describe, detail, type Found, format, type StoredValue, storedValues } from './shown.ts';
+import { loadTransitions, Refusal, type Transitions, type View } from './transitions.ts';
 
 export interface AdministerOptions {
+  /** The URL of the bucket. */
   readonly bucket: string;
   readonly namespace: string;
   readonly action: 'list' | 'show' | 'terminate' | 'delete';
   /** The id of the session; empty for `list`. */
   readonly id: string;
   readonly reason?: string | undefined;
+  /** Whether `show` shows the values. */
+  readonly values: boolean;
   readonly json: boolean;
 }
 
-/** What the administrator is shown of a session. */
-interface Shown {
-  readonly id: string;
-  readonly created: string;
-  readonly used: string;
-  readonly ttl: number;
-  readonly state: 'live' | 'terminated' | 'expired';
-  readonly owned: boolean;
-  readonly values: number;
-}
+const noSuchSession = 'no such session';
 
-/** Does one administrator's action on a bucket, and answers with what to show. */
-export async function administer(options: AdministerOptions): Promise<string> {
-  const bucket = openBucket(options.bucket);
+/** Does one administrator's action on a bucket, and gives what to print, a page at a time. */
+export async function* administer(options: AdministerOptions): AsyncGenerator<string> {
+  const { action, bucket: url } = options;
+  checkFile(url, action);
+  const bucket = openBucket(url);
   try {
     const transitions = await loadTransitions();
-    const text = await (options.action === 'list' ? list : one)(bucket, transitions, options);
-    await bucket.settled();
-    return text;
+    if (action === 'list') yield* list(bucket, transitions, options);
+    else if (action === 'show') yield await show(bucket, transitions, options);
+    else yield await end(bucket, transitions, { ...options, action });
   } finally {
     await bucket.close();
   }
 }
 
-async function list(bucket: AnyBucket, transitions: Transitions, options: AdministerOptions): Promise<string> {
-  const lines: string[] = [];
+/** Opening a file that is not there would make one, with nothing in it to look after. */
+function checkFile(url: string, action: AdministerOptions['action']): void {
+  const [, encoded = ''] = /^sqlite:([^?]+)/.exec(url) ?? [];
+  const path = /%(?![\da-f]{2})/i.test(encoded) ? '' : decodeURIComponent(encoded);
+  if (path === '' || path === ':memory:' || existsSync(path)) return;
+  throw new Error(`${action === 'list' ? 'cannot open the bucket' : noSuchSession}: there is no file "${path}"`);
+}
+
+async function* list(
+  bucket: AnyBucket,
+  transitions: Transitions,
+  { namespace, json }: AdministerOptions,
+): AsyncGenerator<string> {
   let cursor: string | undefined;
   do {
     const page = await bucket.list(cursor);
+    let text = '';
     for (const key of page.keys) {
       const meaning = transitions.readKey(key);
-      if (meaning?.tag !== 'of-record') continue;
-      const { kind, namespace, id } = meaning.val;
-      if (kind !== 'session' || namespace !== options.namespace) continue;
-      const view = await read(bucket, transitions, meaning.val);
-      if (view !== undefined) lines.push(format(shownOf(id, view), options.json));
+      if (meaning?.tag !== 'of-record' || meaning.val.kind !== 'session') continue;
+      if (meaning.val.namespace !== namespace) continue;
+      const found = await read(bucket, transitions, key);
+      if (found !== undefined) text += format(describe(meaning.val.id, found, Date.now()), json);
     }
+    if (text !== '') yield text;
     cursor = page.cursor;
   } while (cursor !== undefined);
-  return lines.join('');
 }
 
-async function one(bucket: AnyBucket, transitions: Transitions, options: AdministerOptions): Promise<string> {
-  const { id, namespace, action, reason, json } = options;
-  const view = await read(bucket, transitions, { kind: 'session', namespace, id });
-  if (view === undefined) throw new Error('no such session');
-  if (action === 'show') {
-    const stored: Record<string, unknown> = JSON.parse(view.values);
-    const shown = { ...shownOf(id, view), keys: Object.keys(stored), reason: view.reason };
-    return json ? `${JSON.stringify(shown)}\n` : `${JSON.stringify(shown, undefined, 2)}\n`;
+async function show(
+  bucket: AnyBucket,
+  transitions: Transitions,
+  { namespace, id, json, values }: AdministerOptions,
+): Promise<string> {
+  const view = await readOne(bucket, transitions, namespace, id);
+  const stored = storedValues(view);
+  if (values) {
+    for (const value of stored) await load(bucket, value);
   }
-  if (!isSynchronous(bucket)) throw new Error(`sessions ${action}: expected a memory or SQLite bucket`);
+  return detail(describe(id, view, Date.now()), view, stored, { json, values });
+}
+
+/** Fetches a value that is kept apart. */
+async function load(bucket: AnyBucket, value: StoredValue): Promise<void> {
+  if (value.at === undefined) return;
+  const entry = await bucket.get(value.at);
+  if (entry === undefined) throw new Error('the session changed while it was read: try again');
+  value.content = entry.value;
+}
+
+/** Terminates or deletes, as the component does it for everybody. */
+async function end(
+  bucket: AnyBucket,
+  transitions: Transitions,
+  { namespace, id, json, action, reason }: AdministerOptions & { readonly action: 'terminate' | 'delete' },
+): Promise<string> {
+  const { owner } = await readOne(bucket, transitions, namespace, id);
+  if (!isSynchronous(bucket)) throw new Error(`sessions ${action}: expected an SQLite bucket`);
+  // Costs more to load than everything else here.
+  const { instantiate } = await import('./component.ts');
   const component = await instantiate();
   const { Session } = component.sessions;
-  const scope = { namespace, ...(view.owner != null && { owner: view.owner }) };
-  const opened = openSession(() => Session.openIn(component.bucket(bucket) as never, scope, id));
-  if (action === 'delete') {
-    Session.delete(opened);
-    return json ? '{"deleted":true}\n' : 'deleted\n';
-  }
-  opened.terminate(reason);
-  opened[Symbol.dispose]();
-  return json ? '{"terminated":true}\n' : 'terminated\n';
+  const scope = { namespace, ...(owner != null && { owner }) };
+  const done = action === 'delete' ? 'deleted' : 'terminated';
+  declared(action, () => {
+    // The resource and the interface it stands for are declared apart.
+    const session = Session.openIn(component.bucket(bucket) as never, scope, id);
+    if (action === 'delete') return Session.delete(session);
+    try {
+      session.terminate(reason);
+    } finally {
+      session[Symbol.dispose]();
+    }
+  });
+  await bucket.settled();
+  return json ? `${JSON.stringify({ [done]: true })}\n` : `${done}\n`;
 }
 
 function isSynchronous(bucket: AnyBucket): bucket is Bucket {
   return bucket.kind === 'memory' || bucket.kind === 'sqlite';
 }
 
-function openSession<T>(open: () => T): T {
+/** Says in words what the component declares as an error. */
+function declared(action: string, call: () => unknown): void {
   try {
-    return open();
+    call();
   } catch (error) {
-    const payload = error instanceof Error && 'payload' in error ? (error.payload as { tag?: string }) : undefined;
-    if (payload?.tag === 'no-such-session') throw new Error('no such session', { cause: error });
-    throw error;
+    const payload = error instanceof Error && 'payload' in error ? error.payload : undefined;
+    const declaredError: unknown = Array.isArray(payload) ? payload.at(-1) : payload;
+    if (typeof declaredError !== 'object' || declaredError === null || !('tag' in declaredError)) throw error;
+    if (declaredError.tag === 'no-such-session') throw new Error(noSuchSession, { cause: error });
+    const why = 'val' in declaredError && typeof declaredError.val === 'string' ? declaredError.val : declaredError.tag;
+    throw new Error(`cannot ${action} the session: ${why}`, { cause: error });
   }
 }
 
-async function read(
-  bucket: AnyBucket,
-  transitions: Transitions,
-  { kind, namespace, id }: RecordName,
-): Promise<View | undefined> {
+async function readOne(bucket: AnyBucket, transitions: Transitions, namespace: string, id: string): Promise<View> {
+  let key: string;
   try {
-    const entry = await bucket.get(transitions.recordKey(kind, namespace, id));
-    return entry === undefined ? undefined : transitions.examine(Buffer.from(entry.value).toString());
+    key = transitions.recordKey('session', namespace, id);
   } catch (error) {
-    const tag = error instanceof Error && 'tag' in error ? error.tag : undefined;
-    if (tag === 'deleted' || tag === 'invalid') return undefined;
+    if (error instanceof Refusal && error.tag === 'invalid') throw new Error(noSuchSession, { cause: error });
     throw error;
   }
+  const found = await read(bucket, transitions, key);
+  if (found === undefined) throw new Error(noSuchSession);
+  if (found instanceof Refusal) throw sessionErrorOf(found);
+  return found;
 }
 
-function shownOf(id: string, view: View): Shown {
-  const isExpired = Date.now() >= view.renewed + view.ttl;
-  return {
-    id,
-    created: new Date(view.created).toISOString(),
-    used: new Date(view.renewed).toISOString(),
-    ttl: view.ttl,
-    state: isExpired ? 'expired' : view.terminated ? 'terminated' : 'live',
-    owned: view.owner != null,
-    values: Object.keys(JSON.parse(view.values)).length,
-  };
-}
-
-function format(shown: Shown, json: boolean): string {
-  if (json) return `${JSON.stringify(shown)}\n`;
-  const { id, created, used, state, owned, values } = shown;
-  return `${id}  ${state}  created ${created}  used ${used}  values ${values}${owned ? '  owned' : ''}\n`;
+/** What a record says, or why it cannot be read. `undefined` if there is none, or if it was just deleted. */
+async function read(bucket: AnyBucket, transitions: Transitions, key: string): Promise<Found | undefined> {
+  const entry = await bucket.get(key);
+  if (entry === undefined) return undefined;
+  try {
+    return transitions.examine(Buffer.from(entry.value).toString());
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return error.tag === 'deleted' ? undefined : error;
+  }
 }

@@ -108,7 +108,7 @@ export function checkVersion(
   if (version !== '2026-07-28') throw unsupportedVersion(id, version, supported);
 }
 
-/** Says which versions can be had instead. A handshake revision cannot be had by metadata, so it is not offered again. */
+/** Says which versions can be had instead. What was asked for is not among them: metadata cannot bring a handshake. */
 export function unsupportedVersion(
   id: RpcRequest['id'] | undefined,
   requested: string,

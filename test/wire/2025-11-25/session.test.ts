@@ -156,7 +156,7 @@ test('a terminated session answers 404 on every verb', async (t) => {
   }
 });
 
-test('MODE-115 MODE-118 an hour of silence ends a session to the millisecond, and every request renews it', async (t) => {
+test('MODE-115 MODE-118 an hour of silence ends a session to the millisecond, a request renews it', async (t) => {
   let now = 1_800_000_000_000;
   const { url } = await start(t, { now: () => now });
   const session = { 'Mcp-Session-Id': await begin(url) };
@@ -218,7 +218,7 @@ test('initialize naming a dead or invented session gets a fresh one', async (t) 
   }
 });
 
-test("T-33 MODE-80 T-21 without a version header the session's own version holds, and another one does not change it (MODE-79)", async (t) => {
+test('T-21 T-33 MODE-79 MODE-80 the version of a session holds, whatever the header says', async (t) => {
   const { url } = await start(t);
   const session = { 'Mcp-Session-Id': await begin(url, '2025-06-18') };
   for (const more of [{}, { 'MCP-Protocol-Version': '2025-11-25' }, { 'MCP-Protocol-Version': '2025-06-18' }] as Record<
@@ -231,7 +231,7 @@ test("T-33 MODE-80 T-21 without a version header the session's own version holds
   }
 });
 
-test('T-32 MODE-11 MODE-109 an unknown version header is refused with 400 on every verb, and the session lives', async (t) => {
+test('T-32 MODE-11 MODE-109 an unknown version header is 400 on every verb, and the session lives', async (t) => {
   const { url } = await start(t);
   const session = { 'Mcp-Session-Id': await begin(url) };
   for (const version of ['1900-01-01', 'not-a-version', '', '2025-11-25, 2025-06-18']) {

@@ -44,7 +44,7 @@ test('MODE-93 a GET that does not accept events gets 406', async (t) => {
   assert.equal((await send(url, '', headers, 'GET')).status, 406);
 });
 
-test('T-53 MODE-94 MODE-95 MODE-97 of several GET streams exactly one gets a message, the newest that works', async (t) => {
+test('T-53 MODE-94 MODE-95 MODE-97 of several GET streams only the newest that works gets a message', async (t) => {
   const { url, hub } = await start(t);
   const session = { 'Mcp-Session-Id': await begin(url) };
   const older = await Events.open(url, session);
