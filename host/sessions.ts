@@ -102,7 +102,9 @@ export class Sessions {
     more: { readonly ttl?: number; readonly binding?: string } = {},
   ): Promise<Session> {
     const { ttl = this.#ttl[kind], binding = '' } = more;
-    const beginning = { kind, ...scope, ttl, attributes: Object.entries(attributes), binding };
+    const { namespace, owner } = scope;
+    const named = { kind, namespace, ttl, attributes: Object.entries(attributes), binding };
+    const beginning = owner === undefined ? named : { ...named, owner };
     const made = this.#decide(() => this.#transitions.create(beginning, this.#now(), randomBytes(24)));
     const version = await this.#bucket.swap(made.key, undefined, Buffer.from(made.content));
     if (version === undefined) throw new Error('a fresh id was there already: the random generator repeats itself');
@@ -331,7 +333,7 @@ export class Sessions {
     const { memo } = tracked;
     const used = this.#usedBy(tracked);
     if (memo?.version === entry.version) {
-      if (memo.view.owner !== scope.owner) return { refused: 'foreign' };
+      if ((memo.view.owner ?? undefined) !== scope.owner) return { refused: 'foreign' };
       if (this.#now() >= Math.max(memo.view.renewed, used) + memo.view.ttl) return { refused: 'expired' };
       return memo;
     }
@@ -350,7 +352,7 @@ export class Sessions {
       const fresh = await this.#bucket.get(tracked.key);
       return fresh === undefined ? { refused: 'deleted' } : this.#read(tracked, scope, fresh);
     }
-    tracked.memo = { version: entry.version, view: { ...view, owner: view.owner ?? undefined }, texts };
+    tracked.memo = { version: entry.version, view, texts };
     return tracked.memo;
   }
 
