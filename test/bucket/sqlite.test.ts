@@ -36,9 +36,9 @@ const throwsCode = (code: BucketErrorCode, run: () => unknown) =>
 describe('several processes on one file', () => {
   test('count exactly', async () => {
     const path = fresh();
-    await Promise.all(Array.from({ length: 4 }, () => succeeds(start('increment', path, 500))));
+    await Promise.all(Array.from({ length: 4 }, () => succeeds(start('increment', path, 2500))));
     const bucket = new SqliteBucket(path);
-    assert.equal(Buffer.from(bucket.get('count')?.value ?? []).toString(), '2000');
+    assert.equal(Buffer.from(bucket.get('count')?.value ?? []).toString(), '10000');
     await bucket.close();
   });
 

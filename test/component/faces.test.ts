@@ -1,13 +1,18 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Bucket } from '../../host/bucket/bucket.ts';
 import { MemoryBucket } from '../../host/bucket/memory.ts';
+import { SqliteBucket } from '../../host/bucket/sqlite.ts';
 import { limits } from '../../src/limits.ts';
 import { allFaces, Clock, type Face, type FaceError, type Reason } from './faces.ts';
 
 /** One thing that holds whoever wrote and whoever reads. */
 interface Case {
   readonly name: string;
-  run(writer: Face, reader: Face, world: { clock: Clock; bucket: MemoryBucket }): void;
+  run(writer: Face, reader: Face, world: { clock: Clock; bucket: Bucket }): void;
 }
 
 const bytes = (text: string) => new Uint8Array(Buffer.from(text));
@@ -176,19 +181,46 @@ const cases: Case[] = [
   },
 ];
 
-describe('what one face stores the others read', async () => {
-  const names = (await allFaces(new MemoryBucket(), new Clock())).map(({ name }) => name);
-  for (const [writing, writer] of names.entries()) {
-    for (const [reading, reader] of names.entries()) {
-      describe(`${writer} writes, ${reader} reads`, () => {
-        for (const { name, run } of cases) {
-          test(name, async () => {
-            const world = { clock: new Clock(), bucket: new MemoryBucket() };
-            const faces = await allFaces(world.bucket, world.clock);
-            run(faces[writing] as Face, faces[reading] as Face, world);
-          });
-        }
-      });
+let files = 0;
+
+const buckets: Record<string, (folder: string) => Bucket> = {
+  memory: () => new MemoryBucket(),
+  SQLite: (folder) => new SqliteBucket(join(folder, `${files++}.db`)),
+};
+
+const names = (await allFaces(new MemoryBucket(), new Clock())).map(({ name }) => name);
+
+for (const [kind, make] of Object.entries(buckets)) {
+  describe(`over ${kind}, what one face stores the others read`, () => {
+    let folder: string;
+    before(async () => {
+      folder = await mkdtemp(join(tmpdir(), 'mcp-session-'));
+    });
+    after(() => rm(folder, { recursive: true }));
+    for (const [writing, writer] of names.entries()) {
+      for (const [reading, reader] of names.entries()) {
+        describe(`${writer} writes, ${reader} reads`, () => {
+          for (const { name, run } of cases) {
+            test(name, async () => {
+              const world = { clock: new Clock(), bucket: make(folder) };
+              try {
+                const faces = await allFaces(world.bucket, world.clock);
+                run(faces[writing] as Face, faces[reading] as Face, world);
+              } finally {
+                await world.bucket.close();
+              }
+            });
+          }
+        });
+      }
     }
+  });
+}
+
+test('10,000 ids are distinct and of visible ASCII', async () => {
+  for (const face of await allFaces(new MemoryBucket(), new Clock())) {
+    const ids = new Set(Array.from({ length: 10_000 }, () => face.initialize()));
+    assert.equal(ids.size, 10_000, face.name);
+    for (const id of ids) assert.match(id, /^[\x21-\x7e]{22,}$/);
   }
 });
