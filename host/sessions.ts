@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { randomBytes, randomUUID } from 'node:crypto';
-import type { Change, Kind, Question, Response, View } from './transitions.ts';
+import type { Beside, Change, Kind, Question, Response, View } from './transitions.ts';
 import { isId, recordKey } from '../src/namespace.ts';
 import type { StoredValue } from '../src/record.ts';
 import type { AnyBucket, Entry } from './bucket/bucket.ts';
@@ -66,6 +66,7 @@ const sweepPages = 4;
 /** The longest pause before a lost swap is tried again. */
 const longestPause = 20;
 
+const nothingBeside: Beside = { before: [], after: [] };
 const empty: ReadonlyMap<string, string | undefined> = new Map();
 
 /** The sessions of one bucket: reads it, asks the core what a change comes to, swaps, and again if it lost the race. */
@@ -420,17 +421,18 @@ export class Sessions {
       const outcome = this.#decide(() =>
         this.#transitions.apply(key, content, now, used, scope.owner, changes, randomUUID()),
       );
-      for (const [at, value] of outcome.before) await this.#bucket.set(at, bytesOf(value));
+      const { before, after } = outcome.beside ?? nothingBeside;
+      for (const [at, value] of before) await this.#bucket.set(at, bytesOf(value));
       const version = await this.#bucket.swap(key, entry.version, Buffer.from(outcome.content));
       if (version !== undefined) {
-        for (const at of outcome.after) await this.#bucket.delete(at);
+        for (const at of after) await this.#bucket.delete(at);
         const written = Math.max(used, changes.length > 0 ? now : 0);
         tracked.used = Math.max(tracked.used, written);
         tracked.unwritten = tracked.used > written;
         tracked.memo = memo && memoAfter(memo, version, changes, written, textsAfter);
         return;
       }
-      for (const [at] of outcome.before) await this.#bucket.delete(at);
+      for (const [at] of before) await this.#bucket.delete(at);
       this.tell(tracked, 'debug', 'conflict retried');
       if (lost > 0) await pause(Math.random() * Math.min(longestPause, 2 ** Math.min(lost, 5)));
     }

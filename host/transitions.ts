@@ -4,6 +4,7 @@ import type { Log } from './log.ts';
 
 export type {
   Beginning,
+  Beside,
   Change,
   Created,
   KeyMeaning,

@@ -79,7 +79,8 @@ class Place {
         throw error;
       }
       if (next === undefined) return cas[Symbol.dispose]();
-      const before = 'before' in next ? next.before : [];
+      const before = 'after' in next ? [] : (next.beside?.before ?? []);
+      const after = 'after' in next ? next.after : (next.beside?.after ?? []);
       for (const [key, value] of before) bucket.set(key, bytesOf(value));
       try {
         // The swap consumes the cas, whatever comes of it.
@@ -92,7 +93,7 @@ class Place {
         continue;
       }
       // A failure from here on leaves orphans for the sweep; the change itself is made.
-      if (next.after.length > 0) deleteMany(bucket, next.after);
+      if (after.length > 0) deleteMany(bucket, after);
       return;
     }
   }

@@ -104,9 +104,12 @@ export function applyTo(
   changes: Change[],
   nonce: () => string,
 ): Outcome {
-  const work = new Work(record, key, now, nonce);
-  for (const change of changes) work.make(change);
-  return work.outcome();
+  const work: Work = { record, key, now, nonce, before: [], after: [] };
+  for (let at = 0; at < changes.length; at++) {
+    const change = changes[at];
+    if (change !== undefined) make(work, change);
+  }
+  return outcomeOf(work);
 }
 
 function remove(key: string, content: string, now: number, used: number, owner: string | undefined): Removal {
@@ -129,174 +132,170 @@ export function orphaned(key: string, content: string | undefined, now: number):
   return record !== undefined && !apartKeys(record).includes(key);
 }
 
-/** The changes of one call, as they are made. */
-class Work {
-  readonly #record: StoredRecord;
-  readonly #key: string;
-  readonly #now: number;
-  readonly #nonce: () => string;
-  #before: [string, Value][] = [];
-  #after: string[] = [];
+/** The changes of one call, as they are made. An object and functions: calls of private methods are slow in one engine. */
+interface Work {
+  readonly record: StoredRecord;
+  readonly key: string;
+  readonly now: number;
+  readonly nonce: () => string;
+  readonly before: [string, Value][];
+  readonly after: string[];
+}
 
-  constructor(record: StoredRecord, key: string, now: number, nonce: () => string) {
-    this.#record = record;
-    this.#key = key;
-    this.#now = now;
-    this.#nonce = nonce;
-  }
-
-  make(change: Change): void {
-    const record = this.#record;
-    switch (change.tag) {
-      case 'set':
-        this.#renew();
-        return this.#set(change.val[0], change.val[1]);
-      case 'remove':
-        this.#renew();
-        return this.#remove(change.val);
-      case 'replace':
-        this.#renew();
-        return this.#replace(change.val);
-      case 'renew':
-        if (record.ended === undefined) this.#renew();
-        return;
-      case 'terminate':
-        return this.#terminate(change.val);
-      case 'set-attribute':
-        return setNote(record, change.val[0], change.val[1]);
-      case 'remove-attribute':
-        delete record.notes[change.val];
-        return;
-      case 'ask':
-        this.#renew();
-        return this.#ask(change.val);
-      case 'answer':
-        this.#renew();
-        return this.#answer(change.val);
-      case 'forget':
-        delete record.questions[change.val];
-        return;
-      case 'redeem':
-        return this.#redeem(change.val);
-    }
-  }
-
-  outcome(): Outcome {
-    for (const [id, question] of Object.entries(this.#record.questions)) {
-      if (question.until + limits.answerKept <= this.#now) delete this.#record.questions[id];
-    }
-    return { content: write(this.#record), before: this.#before, after: this.#after };
-  }
-
-  #renew(): void {
-    const { ended } = this.#record;
-    if (ended !== undefined) refuse({ tag: 'terminated', val: ended.reason });
-    this.#record.used = Math.max(this.#record.used, this.#now);
-  }
-
-  #set(name: string, value: Value): void {
-    checkKey(name);
-    const { values } = this.#record;
-    this.#dropApart(own(values, name));
-    put(values, name, this.#stored(value));
-    if (Object.keys(values).length > limits.values) limitCount('values', limits.values);
-  }
-
-  #stored(value: Value): StoredValue {
-    const { val } = value;
-    const exceeds = (size: number) => (typeof val === 'string' ? longerThan(val, size) : val.length > size);
-    if (!exceeds(limits.inline)) {
-      if (typeof val === 'string') return val;
-      return toText(val) ?? { base64: toBase64Url(val) };
-    }
-    if (exceeds(limits.value)) limit('a value', limits.value);
-    const at = valueKey(this.#key, this.#now, `${this.#nonce()}${this.#before.length}`);
-    this.#before.push([at, value]);
-    return { at, size: typeof val === 'string' ? utf8Length(val) : val.length };
-  }
-
-  #remove(name: string): void {
-    this.#dropApart(own(this.#record.values, name));
-    delete this.#record.values[name];
-  }
-
-  #replace(json: string): void {
-    const wanted = parseObject('replace', json);
-    const old = this.#record.values;
-    const values: Record<string, StoredValue> = {};
-    const names = Object.keys(wanted);
-    if (names.length > limits.values) limitCount('values', limits.values);
-    for (const name of names) {
-      const text = own(wanted, name);
-      const kept = own(old, name);
-      if (text === null) {
-        if (kept !== undefined) put(values, name, kept);
-      } else if (typeof text === 'string') {
-        checkKey(name);
-        this.#dropApart(kept);
-        put(values, name, this.#stored({ tag: 'text', val: text }));
-      } else {
-        refuse({ tag: 'invalid', val: 'replace: expected a string or null for each key' });
-      }
-    }
-    for (const name of Object.keys(old)) {
-      if (!Object.hasOwn(wanted, name)) this.#dropApart(own(old, name));
-    }
-    this.#record.values = values;
-  }
-
-  #dropApart(value: StoredValue | undefined): void {
-    if (typeof value === 'object' && 'at' in value) this.#after.push(value.at);
-  }
-
-  #terminate(reason: string | undefined): void {
-    const record = this.#record;
-    if (record.ended !== undefined) return;
-    if (reason != null) checkText('the reason', reason);
-    record.ended = reason == null ? { at: this.#now } : { at: this.#now, reason };
-  }
-
-  #ask({ id, method, params, until }: Question): void {
-    if (!/^[\x21-\x7e]{16,128}$/.test(id)) {
-      refuse({ tag: 'invalid', val: 'the id of a question: expected 16 to 128 characters of visible ASCII' });
-    }
-    if (!(until > this.#now)) refuse({ tag: 'invalid', val: 'until: expected a time after now' });
-    if (longerThan(params, limits.question)) limit('a question', limits.question);
-    const { questions } = this.#record;
-    if (Object.hasOwn(questions, id)) refuse({ tag: 'invalid', val: 'the id of the question was used before' });
-    const parsed = parse('params', params);
-    const wrong = questionFault(method, parsed);
-    if (wrong !== undefined) refuse({ tag: 'invalid', val: `the question: ${wrong}` });
-    questions[id] = { method, params: parsed, asked: this.#now, until };
-    if (Object.keys(questions).length > limits.questions) limitCount('questions', limits.questions);
-  }
-
-  #answer({ id, content, failed }: Response): void {
-    const question = own(this.#record.questions, id);
-    if (question === undefined || question.answer !== undefined || question.until <= this.#now) {
-      return refuse({ tag: 'no-such-question' });
-    }
-    if (longerThan(content, limits.question)) limit('an answer', limits.question);
-    const parsed = parse('the answer', content);
-    if (failed) {
-      question.answer = { error: parsed };
+function make(work: Work, change: Change): void {
+  const { record } = work;
+  switch (change.tag) {
+    case 'replace':
+      renew(work);
+      return replace(work, change.val);
+    case 'set':
+      renew(work);
+      return set(work, change.val[0], change.val[1]);
+    case 'remove':
+      renew(work);
+      return unset(work, change.val);
+    case 'renew':
+      if (record.ended === undefined) renew(work);
       return;
-    }
-    const wrong = answerFault(question.method, question.params, parsed);
-    if (wrong !== undefined) refuse({ tag: 'misfit', val: wrong });
-    question.answer = { result: parsed };
+    case 'terminate':
+      return terminate(work, change.val);
+    case 'set-attribute':
+      return setNote(record, change.val[0], change.val[1]);
+    case 'remove-attribute':
+      delete record.notes[change.val];
+      return;
+    case 'ask':
+      renew(work);
+      return ask(work, change.val);
+    case 'answer':
+      renew(work);
+      return answer(work, change.val);
+    case 'forget':
+      delete record.questions[change.val];
+      return;
+    case 'redeem':
+      return redeem(record, change.val);
   }
+}
 
-  #redeem(binding: string): void {
-    const record = this.#record;
-    if (record.kind !== 'request-state') {
-      refuse({ tag: 'invalid', val: 'redeem: expected the record of a request state' });
-    }
-    // The call is looked at first: a wrong one must not even learn that the state was redeemed.
-    if (record.binding !== binding) refuse({ tag: 'other-call' });
-    if (record.redeemed) refuse({ tag: 'redeemed' });
-    record.redeemed = true;
+function outcomeOf({ record, now, before, after }: Work): Outcome {
+  const { questions } = record;
+  for (const id in questions) {
+    if ((questions[id]?.until ?? 0) + limits.answerKept <= now) delete questions[id];
   }
+  const content = write(record);
+  return before.length === 0 && after.length === 0 ? { content } : { content, beside: { before, after } };
+}
+
+function renew({ record, now }: Work): void {
+  const { ended } = record;
+  if (ended !== undefined) refuse({ tag: 'terminated', val: ended.reason });
+  if (record.used < now) record.used = now;
+}
+
+function set(work: Work, name: string, value: Value): void {
+  checkKey(name);
+  const { values } = work.record;
+  dropApart(work, own(values, name));
+  put(values, name, stored(work, value.val));
+  if (Object.keys(values).length > limits.values) limitCount('values', limits.values);
+}
+
+function stored(work: Work, value: string | Uint8Array): StoredValue {
+  if (!exceeds(value, limits.inline)) {
+    if (typeof value === 'string') return value;
+    return toText(value) ?? { base64: toBase64Url(value) };
+  }
+  if (exceeds(value, limits.value)) limit('a value', limits.value);
+  const at = valueKey(work.key, work.now, `${work.nonce()}${work.before.length}`);
+  const isText = typeof value === 'string';
+  work.before.push([at, isText ? { tag: 'text', val: value } : { tag: 'bytes', val: value }]);
+  return { at, size: isText ? utf8Length(value) : value.length };
+}
+
+function exceeds(value: string | Uint8Array, size: number): boolean {
+  return typeof value === 'string' ? longerThan(value, size) : value.length > size;
+}
+
+function unset(work: Work, name: string): void {
+  dropApart(work, own(work.record.values, name));
+  delete work.record.values[name];
+}
+
+function replace(work: Work, json: string): void {
+  const wanted = parseObject('replace', json);
+  const old = work.record.values;
+  const values: Record<string, StoredValue> = {};
+  let count = 0;
+  for (const name in wanted) {
+    if (++count > limits.values) limitCount('values', limits.values);
+    const text = own(wanted, name);
+    const kept = own(old, name);
+    if (text === null) {
+      if (kept !== undefined) put(values, name, kept);
+    } else if (typeof text === 'string') {
+      checkKey(name);
+      dropApart(work, kept);
+      put(values, name, stored(work, text));
+    } else {
+      refuse({ tag: 'invalid', val: 'replace: expected a string or null for each key' });
+    }
+  }
+  for (const name in old) {
+    if (!Object.hasOwn(wanted, name)) dropApart(work, own(old, name));
+  }
+  work.record.values = values;
+}
+
+function dropApart(work: Work, value: StoredValue | undefined): void {
+  if (typeof value === 'object' && 'at' in value) work.after.push(value.at);
+}
+
+function terminate({ record, now }: Work, reason: string | undefined): void {
+  if (record.ended !== undefined) return;
+  if (reason != null) checkText('the reason', reason);
+  record.ended = reason == null ? { at: now } : { at: now, reason };
+}
+
+function ask({ record, now }: Work, { id, method, params, until }: Question): void {
+  if (!/^[\x21-\x7e]{16,128}$/.test(id)) {
+    refuse({ tag: 'invalid', val: 'the id of a question: expected 16 to 128 characters of visible ASCII' });
+  }
+  if (!(until > now)) refuse({ tag: 'invalid', val: 'until: expected a time after now' });
+  if (longerThan(params, limits.question)) limit('a question', limits.question);
+  const { questions } = record;
+  if (Object.hasOwn(questions, id)) refuse({ tag: 'invalid', val: 'the id of the question was used before' });
+  const parsed = parse('params', params);
+  const wrong = questionFault(method, parsed);
+  if (wrong !== undefined) refuse({ tag: 'invalid', val: `the question: ${wrong}` });
+  put(questions, id, { method, params: parsed, asked: now, until });
+  if (Object.keys(questions).length > limits.questions) limitCount('questions', limits.questions);
+}
+
+function answer({ record, now }: Work, { id, content, failed }: Response): void {
+  const question = own(record.questions, id);
+  if (question === undefined || question.answer !== undefined || question.until <= now) {
+    return refuse({ tag: 'no-such-question' });
+  }
+  if (longerThan(content, limits.question)) limit('an answer', limits.question);
+  const parsed = parse('the answer', content);
+  if (failed) {
+    question.answer = { error: parsed };
+    return;
+  }
+  const wrong = answerFault(question.method, question.params, parsed);
+  if (wrong !== undefined) refuse({ tag: 'misfit', val: wrong });
+  question.answer = { result: parsed };
+}
+
+function redeem(record: StoredRecord, binding: string): void {
+  if (record.kind !== 'request-state') {
+    refuse({ tag: 'invalid', val: 'redeem: expected the record of a request state' });
+  }
+  // The call is looked at first: a wrong one must not even learn that the state was redeemed.
+  if (record.binding !== binding) refuse({ tag: 'other-call' });
+  if (record.redeemed) refuse({ tag: 'redeemed' });
+  record.redeemed = true;
 }
 
 function tryRead(content: string): StoredRecord | undefined {
@@ -381,6 +380,6 @@ function parse(what: string, json: string): unknown {
 
 function parseObject(what: string, json: string): Record<string, unknown> {
   const value = parse(what, json);
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   return refuse({ tag: 'invalid', val: `${what}: expected a JSON object` });
 }

@@ -85,10 +85,11 @@ export function transitionsFace(name: string, transitions: Transitions, bucket: 
       const entry = bucket.get(key);
       if (entry === undefined) throw new FaceError('no-such-session', undefined);
       const next = decide(key, Buffer.from(entry.value).toString());
-      const before = 'before' in next ? next.before : [];
+      const { before, after } =
+        'after' in next ? { before: [], after: next.after } : (next.beside ?? { before: [], after: [] });
       for (const [at, value] of before) bucket.set(at, value.tag === 'text' ? Buffer.from(value.val) : value.val);
       if (bucket.swap(key, entry.version, Buffer.from(next.content)) === undefined) continue;
-      for (const at of next.after) bucket.delete(at);
+      for (const at of after) bucket.delete(at);
       return;
     }
   };
