@@ -7,6 +7,7 @@ import { transpile } from '@bytecodealliance/jco';
 
 const [programs, target] = process.argv.slice(2);
 const sources = ['test/graph/wit/world.wit', 'test/graph/counter.js', 'test/graph/build.mjs', 'dist/session.wasm'];
+sources.push('package-lock.json', 'test/support/python.ts', 'wit/sessions.wit', 'wit/elicitation.wit');
 const hash = createHash('sha256');
 for (const source of sources) hash.update(readFileSync(source));
 const stamp = `${target}/${hash.digest('hex')}`;

@@ -6,16 +6,17 @@ export function bump(bucket, id) {
   let session;
   try {
     session = Session.open(open(bucket), id);
+    for (;;) {
+      const bytes = session.get('n');
+      const text = bytes === undefined ? '0' : String.fromCharCode(...bytes);
+      const next = Number(text) + 1;
+      const value = Uint8Array.from(String(next), (digit) => digit.charCodeAt(0));
+      if (session.swap('n', bytes, value)) return next;
+    }
   } catch (error) {
-    throw error.payload.tag;
-  }
-  for (;;) {
-    const bytes = session.get('n');
-    const text = bytes === undefined ? '0' : String.fromCharCode(...bytes);
-    const next = Number(text) + 1;
-    const value = Uint8Array.from(String(next), (digit) => digit.charCodeAt(0));
-    if (!session.swap('n', bytes, value)) continue;
-    session[Symbol.dispose]();
-    return next;
+    // What the WIT does not declare must not leave: it would end this instance.
+    throw error.payload?.tag ?? String(error);
+  } finally {
+    session?.[Symbol.dispose]();
   }
 }

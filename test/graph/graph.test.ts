@@ -65,7 +65,11 @@ for (const [name, make] of Object.entries({ 'linked in Node': linked, 'composed 
       assert.throws(() => tool.bump('sessions', 'unknown'), isNoSuchSession);
       const noStore = (error: unknown) => (error as { payload?: unknown }).payload === 'no-such-store';
       assert.throws(() => tool.bump('other', session.id()), noStore);
+      const isUnexpected = (error: unknown) => (error as { payload?: unknown }).payload === 'unexpected';
       assert.equal(tool.bump('sessions', session.id()), 1);
+      session.terminate('over');
+      assert.throws(() => tool.bump('sessions', session.id()), isUnexpected);
+      assert.throws(() => tool.bump('sessions', session.id()), isUnexpected);
     });
   });
 }

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -15,19 +15,45 @@ export async function pythonPrograms(): Promise<string> {
   const programs = join(folder, 'bin');
   const stamp = join(folder, packages.join('+'));
   if (existsSync(stamp)) return programs;
-  // Two test files may come here at once: each makes its own, and the first to finish wins.
-  const mine = `${folder}-${process.pid}`;
   await mkdir('.cache', { recursive: true });
+  // Two test files may come here at once; a program of Python holds the name of its folder, so it cannot be moved later.
+  const release = await lock(`${folder}.lock`);
   try {
-    await run('python3', ['-m', 'venv', folder]);
+    if (existsSync(stamp)) return programs;
+    await run('python3', ['-m', 'venv', '--clear', folder]);
     await run(join(programs, 'pip'), ['install', '--quiet', ...packages]);
-    await writeFile(mine, '');
-    await rename(mine, stamp);
+    await writeFile(stamp, '');
+    return programs;
   } catch (error) {
-    await rm(mine, { force: true });
     throw new Error('the second host needs python3 with venv and pip: apt-get install python3 python3-venv', {
       cause: error,
     });
+  } finally {
+    await release();
   }
-  return programs;
+}
+
+/** Waits until no other process holds the lock, or the one that did is gone. */
+async function lock(path: string): Promise<() => Promise<void>> {
+  for (;;) {
+    try {
+      await writeFile(path, String(process.pid), { flag: 'wx' });
+      return () => rm(path);
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+    }
+    const holder = Number(await readFile(path, 'utf8').catch(() => '0'));
+    if (holder > 0 && !isRunning(holder)) await rm(path, { force: true });
+    await new Promise((done) => setTimeout(done, 100));
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ESRCH') return false;
+    throw error;
+  }
 }
