@@ -79,6 +79,7 @@ export class Sessions {
   readonly #tracked = new Map<string, Tracked>();
   readonly #restless = new Set<Tracked>();
   readonly #timers: NodeJS.Timeout[];
+  #gathering: Promise<void> | undefined;
   #cursor: string | undefined;
   #work: Promise<void> = Promise.resolve();
 
@@ -151,6 +152,7 @@ export class Sessions {
 
   /** Makes changes, on fresh data again and again until no other write came between. Resolves when they are durable. */
   async change(tracked: Tracked, scope: Scope, make: (memo: Memo | undefined) => Change[]): Promise<void> {
+    await this.#gathered();
     await this.#inTurn(tracked, () => this.#swapFor(tracked, scope, make));
     await this.#bucket.settled();
   }
@@ -162,6 +164,7 @@ export class Sessions {
     make: (texts: ReadonlyMap<string, string | undefined>) => Map<string, string | undefined>,
   ): Promise<Map<string, string | undefined>> {
     let next = new Map<string, string | undefined>();
+    await this.#gathered();
     await this.#inTurn(tracked, async () => {
       const replace = (memo: Memo | undefined): Change[] => {
         const before = memo?.texts ?? empty;
@@ -388,6 +391,20 @@ export class Sessions {
       if (error instanceof SessionError && error.code === 'gone') return false;
       throw error;
     }
+  }
+
+  /**
+   * Waits until the requests that came together have come this far, so that their changes are made one after the other: the
+   * component is fast while the processor's caches hold it, and slow when something else comes between.
+   */
+  #gathered(): Promise<void> {
+    this.#gathering ??= new Promise((resolve) => {
+      setImmediate(() => {
+        this.#gathering = undefined;
+        resolve();
+      });
+    });
+    return this.#gathering;
   }
 
   /** Writes of one session wait for each other here: each gets its turn, whoever else is quicker. */
