@@ -1,20 +1,21 @@
-import { Answer, logBug, streamReply } from './answer.ts';
-import type { Reply } from './answer.ts';
+import { logBug } from './answer.ts';
 import { RpcError } from './call.ts';
 import type { Dispatch, Implementation, Revision, WebRequest } from './call.ts';
 import { attributes } from './handshake.ts';
 import type { Hub } from './hub.ts';
 import { Listening } from './listening.ts';
 import { Live } from './live.ts';
+import type { Channel } from './live.ts';
 import type { Log } from './log.ts';
 import { OpenAnswers } from './open.ts';
-import { codes } from './rpc.ts';
-import type { Members, RpcRequest } from './rpc.ts';
+import { codes, Refusal } from './rpc.ts';
+import type { Members, RpcNotification, RpcRequest, RpcResponse } from './rpc.ts';
 import { toLogLevel } from './revisions/r2026-07-28.ts';
 import type { Wire } from './revisions/revision.ts';
 import { RunningCall } from './running.ts';
+import type { Outlet } from './running.ts';
+import { SessionError } from './session.ts';
 import type { Json, Scope, Session, Sessions } from './session.ts';
-import type { EventStream } from './sse.ts';
 
 export interface CallsOptions {
   readonly dispatch: Dispatch;
@@ -65,29 +66,40 @@ export class Calls {
     this.#unsubscribe();
   }
 
-  /** Runs the requests of one POST. */
-  answer(requests: readonly RpcRequest[], batch: boolean, belonging: Belonging): Promise<Reply> {
-    const answer = new Answer(belonging.session?.id, batch ? requests.length : undefined);
+  /** Runs a request. Throws {@link Refusal} if it asks for something that does not exist. */
+  run(request: RpcRequest, belonging: Belonging, outlet: Outlet): void {
     const surroundings = { ...belonging, sessions: this.#options.sessions, serverInfo: this.#serverInfo };
-    for (const request of requests) void this.#run(new RunningCall(request, surroundings, answer), belonging);
-    return answer.reply;
+    void this.#run(new RunningCall(request, surroundings, outlet), belonging.session);
   }
 
-  /** Opens the stream of `subscriptions/listen`. */
-  subscribe(request: RpcRequest): Reply {
+  /** Serves `subscriptions/listen` until the channel is closed or the returned one is ended. */
+  subscribe(request: RpcRequest, channel: Channel): Listening {
     const { capabilities } = this.#options.dispatch.describe('2026-07-28', true);
-    const listening = new Listening(request, capabilities, this.#serverInfo);
+    const listening = new Listening(request, capabilities, this.#serverInfo, channel);
     this.#listening.add(listening);
     this.#open.add(listening);
-    listening.stream.onClose(() => {
+    channel.onClose(() => {
       this.#listening.delete(listening);
       this.#open.delete(listening);
     });
-    return streamReply(listening.stream);
+    return listening;
   }
 
-  /** Keeps a GET stream, and the session in use as long as it is open. */
-  listen(session: Session, stream: EventStream): void {
+  /** Takes what needs no response. Without a session it means nothing. */
+  async take(message: RpcNotification | RpcResponse, session: Session | null): Promise<void> {
+    if (session === null) return;
+    if (message.kind === 'response') {
+      await this.#answered(message, session);
+    } else if (message.method === 'notifications/cancelled') {
+      this.#live.cancel(session.id, message.params['requestId']);
+    } else if (message.method === 'notifications/initialized') {
+      const known = session.attribute(attributes.initialized) !== undefined;
+      if (!known) await session.setAttribute(attributes.initialized, 'true');
+    }
+  }
+
+  /** Sends on `stream` what is for a session and belongs to no call, and keeps the session in use as long as it is open. */
+  listen(session: Session, stream: Channel): void {
     const release = session.use();
     const open = { tick: () => stream.comment(), drain: () => stream.end(), abort: () => stream.end() };
     this.#open.add(open);
@@ -103,17 +115,26 @@ export class Calls {
     this.#live.end(session.id);
   }
 
-  cancel(session: Session, requestId: Json | undefined): void {
-    this.#live.cancel(session.id, requestId);
-  }
-
   describe(revision: Revision, streams: boolean): Members {
     const { capabilities, serverInfo, instructions } = this.#options.dispatch.describe(revision, streams);
     const described = { capabilities, serverInfo: serverInfo as Json };
     return instructions === undefined ? described : { ...described, instructions };
   }
 
-  async #run(call: RunningCall, { session }: Belonging): Promise<void> {
+  async #answered({ id, response }: RpcResponse, session: Session): Promise<void> {
+    try {
+      // The answer is stored before the hub is told: a waiter that wakes must find it.
+      await session.answer(String(id), response);
+    } catch (error) {
+      if (!(error instanceof SessionError)) throw error;
+      if (error.code === 'misfit') throw new Refusal(400, codes.params, 'The response does not fit its question');
+      // Answered before, given up, or never asked: nobody waits for it, and the client can do nothing about it.
+      if (error.code !== 'no-such-question') throw error;
+    }
+    this.#options.hub.wake(String(id));
+  }
+
+  async #run(call: RunningCall, session: Session | null): Promise<void> {
     this.#open.add(call);
     let release: (() => void) | undefined;
     try {

@@ -1,7 +1,7 @@
 import type { Implementation } from './call.ts';
 import { codes, isMembers, Refusal } from './rpc.ts';
 import type { Members, RpcRequest } from './rpc.ts';
-import { negotiate } from './revisions/all.ts';
+import { handshakeWireOf, negotiate, wires } from './revisions/all.ts';
 import type { Wire } from './revisions/revision.ts';
 import { isImplementation } from './revisions/r2026-07-28.ts';
 import type { Session } from './session.ts';
@@ -37,6 +37,11 @@ export function readHandshake({ id, params }: RpcRequest): Handshake {
       [attributes.capabilities]: JSON.stringify(capabilities),
     },
   };
+}
+
+/** The rules that a session agreed on when it began. */
+export function wireOf(session: Session): Wire {
+  return handshakeWireOf(session.attribute(attributes.revision)) ?? wires['2025-11-25'];
 }
 
 /** The client as it named itself when the session began. */

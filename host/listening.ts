@@ -1,10 +1,10 @@
 import type { Implementation, Notification, RequestId } from './call.ts';
+import type { Channel } from './live.ts';
 import type { Open } from './open.ts';
 import { codes, encodeResult, isMembers, Refusal } from './rpc.ts';
 import type { Members, RpcRequest } from './rpc.ts';
 import { metaKeys, r20260728 } from './revisions/r2026-07-28.ts';
 import type { Json } from './session.ts';
-import { EventStream } from './sse.ts';
 
 /** The kinds of change a listener may ask for by a switch: the capability that offers it, and what it brings. */
 const kinds = [
@@ -15,14 +15,14 @@ const kinds = [
 
 /** One `subscriptions/listen` of 2026-07-28: a stream of the changes it asked for, until either side ends it. */
 export class Listening implements Open {
-  readonly stream = new EventStream();
+  readonly #channel: Channel;
   readonly #id: RequestId;
   readonly #serverInfo: Implementation;
   readonly #methods: ReadonlySet<string>;
   readonly #resources: ReadonlySet<string>;
 
   /** Sends the acknowledgement. Throws {@link Refusal} if the request says not what it wants. */
-  constructor(request: RpcRequest, capabilities: Members, serverInfo: Implementation) {
+  constructor(request: RpcRequest, capabilities: Members, serverInfo: Implementation, channel: Channel) {
     const wanted = request.params['notifications'];
     if (!isMembers(wanted)) {
       throw new Refusal(200, codes.params, 'The parameter notifications is missing', { id: request.id });
@@ -38,6 +38,7 @@ export class Listening implements Open {
     const resources = Array.isArray(uris) ? uris.filter((uri) => typeof uri === 'string') : [];
     this.#resources = new Set(offers(capabilities, 'resources', 'subscribe') ? resources : []);
     if (this.#resources.size > 0) honoured['resourceSubscriptions'] = [...this.#resources];
+    this.#channel = channel;
     this.#id = request.id;
     this.#serverInfo = serverInfo;
     this.#methods = methods;
@@ -52,13 +53,13 @@ export class Listening implements Open {
   }
 
   tick(): void {
-    this.stream.comment();
+    this.#channel.comment();
   }
 
   drain(): void {
     const result = { _meta: { [metaKeys.subscription]: this.#id } };
-    this.stream.send(encodeResult(this.#id, r20260728.complete('subscriptions/listen', result, this.#serverInfo)));
-    this.stream.end();
+    this.#channel.send(encodeResult(this.#id, r20260728.complete('subscriptions/listen', result, this.#serverInfo)));
+    this.#channel.end();
   }
 
   abort(): void {
@@ -68,7 +69,7 @@ export class Listening implements Open {
   #send(method: string, params: Members): void {
     const meta = isMembers(params['_meta']) ? params['_meta'] : {};
     const tagged = { ...params, _meta: { ...meta, [metaKeys.subscription]: this.#id } };
-    this.stream.send(JSON.stringify({ jsonrpc: '2.0', method, params: tagged }));
+    this.#channel.send(JSON.stringify({ jsonrpc: '2.0', method, params: tagged }));
   }
 }
 

@@ -1,6 +1,16 @@
 import type { RequestId } from './call.ts';
 import type { Session } from './session.ts';
-import type { EventStream } from './sse.ts';
+
+/** Takes messages that are not part of a call: an event stream, or the one output of stdio. */
+export interface Channel {
+  /** Returns whether the message was taken. */
+  send(json: string): boolean;
+  /** Shows a sign of life, where that says anything. */
+  comment(): void;
+  end(): void;
+  /** Runs `listener` once, when nothing more is taken. */
+  onClose(listener: () => void): void;
+}
 
 /** A running call, as far as its session can end it. */
 export interface Cancellable {
@@ -11,7 +21,7 @@ export interface Cancellable {
 
 interface Present {
   readonly calls: Set<Cancellable>;
-  readonly streams: EventStream[];
+  readonly streams: Channel[];
 }
 
 /** What is open in this process for each session: its running calls and its GET streams, newest last. */
@@ -29,7 +39,7 @@ export class Live {
     this.#prune(id, present);
   }
 
-  open(session: Session, stream: EventStream): void {
+  open(session: Session, stream: Channel): void {
     const { id } = session;
     this.#at(session).streams.push(stream);
     stream.onClose(() => {

@@ -1,5 +1,4 @@
 import type { Call, Implementation, Notification, ProtocolLogLevel, RequestId, Revision, WebRequest } from './call.ts';
-import type { Answer } from './answer.ts';
 import { attributes, capabilitiesOf, clientOf } from './handshake.ts';
 import type { Cancellable } from './live.ts';
 import type { Open } from './open.ts';
@@ -8,6 +7,24 @@ import type { Failure, Members, RpcRequest } from './rpc.ts';
 import { isImplementation, logLevelOf, metaKeys, toLogLevel } from './revisions/r2026-07-28.ts';
 import type { Wire } from './revisions/revision.ts';
 import type { Json, Scope, Session, Sessions } from './session.ts';
+
+/** Takes what is sent for a call: the answer to one POST, or the one output of stdio. */
+export interface Outlet {
+  /** Whether it is too late to answer with an error of the transport. */
+  readonly begun: boolean;
+  /** Runs `listener` if the reader goes before the response. */
+  onLost(listener: () => void): void;
+  /** Sends a message ahead of the response. */
+  send(json: string): void;
+  /** Hears the id of a question before it is sent. */
+  asks?(questionId: string): void;
+  /** Sends the response. Status and headers are those of HTTP. */
+  respond(json: string, status?: number, headers?: Readonly<Record<string, string>>): void;
+  /** There is no response. */
+  skip(): void;
+  /** Shows a sign of life. */
+  tick(): void;
+}
 
 /** What the calls of one HTTP request have in common. */
 export interface Surroundings {
@@ -34,13 +51,13 @@ export class RunningCall implements Call, Cancellable, Open {
   readonly params: Members;
   readonly logLevel: ProtocolLogLevel | undefined;
   readonly #surroundings: Surroundings;
-  readonly #answer: Answer;
+  readonly #answer: Outlet;
   #over = false;
   #watching = false;
   #abort: AbortController | undefined;
 
   /** Throws `Refusal` if the request asks for something that does not exist. */
-  constructor(message: RpcRequest, surroundings: Surroundings, answer: Answer) {
+  constructor(message: RpcRequest, surroundings: Surroundings, answer: Outlet) {
     this.id = message.id;
     this.method = message.method;
     this.params = message.params;
@@ -111,6 +128,7 @@ export class RunningCall implements Call, Cancellable, Open {
 
   push(id: string, method: string, params: { readonly [name: string]: Json }): void {
     if (this.#over) return;
+    this.#answer.asks?.(id);
     this.#answer.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }));
   }
 

@@ -1,17 +1,15 @@
-import { failedReply, jsonReply, streamReply } from './answer.ts';
+import { Answer, failedReply, jsonReply, streamReply } from './answer.ts';
 import type { Reply } from './answer.ts';
 import type { WebRequest } from './call.ts';
 import { Calls } from './calls.ts';
-import type { CallsOptions } from './calls.ts';
-import { attributes, readHandshake } from './handshake.ts';
+import type { Belonging, CallsOptions } from './calls.ts';
+import { readHandshake, wireOf } from './handshake.ts';
 import { accepts, acceptsAnswers, isJson } from './media.ts';
-import { codes, encodeResult, isMembers, parse, Refusal } from './rpc.ts';
-import type { Members, Message, RpcNotification, RpcRequest, RpcResponse } from './rpc.ts';
+import { codes, encodeResult, parse, Refusal } from './rpc.ts';
+import type { Members, Message, RpcRequest } from './rpc.ts';
 import { handshakeWireOf, offered, wires } from './revisions/all.ts';
 import type { Mode } from './revisions/all.ts';
-import { checkRequest, checkVersion, metaKeys, removedMethods, unsupportedVersion } from './revisions/r2026-07-28.ts';
-import type { Wire } from './revisions/revision.ts';
-import { SessionError } from './session.ts';
+import { checkRequest, checkVersion, unsupportedVersion, versionIn } from './revisions/r2026-07-28.ts';
 import type { Json, Scope, Session } from './session.ts';
 import { EventStream } from './sse.ts';
 
@@ -113,9 +111,9 @@ export class Serving {
     const session = this.#options.mode === 'stateless' ? null : await this.#session(request, scope, id);
     const wire = session === null ? asked : wireOf(session);
     if (message.kind === 'request') {
-      return await this.#calls.answer([message], false, { request, scope, session, wire });
+      return await this.#answer([message], false, { request, scope, session, wire });
     }
-    await this.#take(message, session);
+    await this.#calls.take(message, session);
     return session === null ? accepted : { ...accepted, headers: { 'Mcp-Session-Id': session.id } };
   }
 
@@ -126,18 +124,18 @@ export class Serving {
     header: string | null,
     version: Json | undefined,
   ): Promise<Reply> {
-    const stateful = this.#options.mode === 'stateful';
     if (message.kind === 'request') {
       checkRequest(message, request.headers, this.#supported);
-      const { id, method } = message;
-      if (removedMethods.has(method)) throw new Refusal(404, codes.method, 'Method not found', { id });
-      if (stateful) throw unsupportedVersion(id, modern, this.#supported);
       const surroundings = { request, scope, session: null, wire: wires[modern] };
-      if (method === 'subscriptions/listen') return this.#calls.subscribe(message);
-      return await this.#calls.answer([message], false, surroundings);
+      if (message.method === 'subscriptions/listen') {
+        const stream = new EventStream();
+        this.#calls.subscribe(message, stream);
+        return streamReply(stream);
+      }
+      return await this.#answer([message], false, surroundings);
     }
     if (version !== undefined) checkVersion(undefined, header, String(version), this.#supported);
-    if (stateful) throw unsupportedVersion(undefined, modern, this.#supported);
+    if (this.#options.mode === 'stateful') throw unsupportedVersion(undefined, modern, this.#supported);
     if (message.kind === 'notification') return accepted;
     throw new Refusal(400, codes.request, `Protocol version ${modern} knows no posted responses`);
   }
@@ -177,48 +175,18 @@ export class Serving {
     const requests: RpcRequest[] = [];
     for (const message of messages) {
       if (message.kind === 'request') requests.push(message);
-      else await this.#take(message, session);
+      else await this.#calls.take(message, session);
     }
-    if (requests.length > 0) return await this.#calls.answer(requests, true, { request, scope, session, wire });
+    if (requests.length > 0) return await this.#answer(requests, true, { request, scope, session, wire });
     return session === null ? accepted : { ...accepted, headers: { 'Mcp-Session-Id': session.id } };
   }
 
-  /** Takes what needs no response. Without a session it means nothing. */
-  async #take(message: RpcNotification | RpcResponse, session: Session | null): Promise<void> {
-    if (session === null) return;
-    if (message.kind === 'response') {
-      await this.#answered(message, session);
-    } else if (message.method === 'notifications/cancelled') {
-      this.#calls.cancel(session, message.params['requestId']);
-    } else if (message.method === 'notifications/initialized') {
-      const known = session.attribute(attributes.initialized) !== undefined;
-      if (!known) await session.setAttribute(attributes.initialized, 'true');
-    }
+  /** Runs the requests of one POST. */
+  #answer(requests: readonly RpcRequest[], batch: boolean, belonging: Belonging): Promise<Reply> {
+    const answer = new Answer(belonging.session?.id, batch ? requests.length : undefined);
+    for (const request of requests) this.#calls.run(request, belonging, answer);
+    return answer.reply;
   }
-
-  async #answered({ id, response }: RpcResponse, session: Session): Promise<void> {
-    try {
-      // The answer is stored before the hub is told: a waiter that wakes must find it.
-      await session.answer(String(id), response);
-    } catch (error) {
-      if (!(error instanceof SessionError)) throw error;
-      if (error.code === 'misfit') throw new Refusal(400, codes.params, 'The response does not fit its question');
-      // Answered before, given up, or never asked: nobody waits for it, and the client can do nothing about it.
-      if (error.code !== 'no-such-question') throw error;
-    }
-    this.#options.hub.wake(String(id));
-  }
-}
-
-/** The rules that a session agreed on when it began. */
-function wireOf(session: Session): Wire {
-  return handshakeWireOf(session.attribute(attributes.revision)) ?? wires['2025-11-25'];
-}
-
-/** The version in a message's own metadata, which marks it as one of 2026-07-28, whatever the version. */
-function versionIn(message: Message): Json | undefined {
-  const meta = message.kind === 'response' ? undefined : message.params['_meta'];
-  return isMembers(meta) ? meta[metaKeys.version] : undefined;
 }
 
 function noBatch(): Refusal {

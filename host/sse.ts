@@ -12,9 +12,14 @@ export const backlogLimit = 4 * 1024 * 1024;
 const lineBreaks = /[\u0085\u2028\u2029]/;
 const everyLineBreak = /[\u0085\u2028\u2029]/g;
 
-/** One event that carries a JSON text. What some parsers take for the end of a line is escaped. */
+/** One event that carries a JSON text. */
 export function frame(json: string): string {
-  return `data: ${lineBreaks.test(json) ? json.replace(everyLineBreak, escape) : json}\n\n`;
+  return `data: ${oneLine(json)}\n\n`;
+}
+
+/** A JSON text with what some parsers take for the end of a line escaped. */
+export function oneLine(json: string): string {
+  return lineBreaks.test(json) ? json.replace(everyLineBreak, escape) : json;
 }
 
 function escape(character: string): string {

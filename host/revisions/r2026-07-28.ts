@@ -1,7 +1,7 @@
 import { logLevels } from '../call.ts';
 import type { Implementation, ProtocolLogLevel, WebRequest } from '../call.ts';
 import { codes, isMembers, Refusal } from '../rpc.ts';
-import type { RpcRequest } from '../rpc.ts';
+import type { Message, RpcRequest } from '../rpc.ts';
 import type { Json } from '../session.ts';
 import type { Wire } from './revision.ts';
 
@@ -33,7 +33,7 @@ const named: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Methods of the handshake revisions that this one took away. */
-export const removedMethods: ReadonlySet<string> = new Set([
+const removedMethods: ReadonlySet<string> = new Set([
   'initialize',
   'ping',
   'logging/setLevel',
@@ -66,9 +66,14 @@ export const r20260728: Wire = {
 
 /**
  * Refuses a request whose metadata or headers are not as this revision demands, in the order that clients of both eras
- * rely on: metadata, agreement of the versions, support of the version, then the other headers.
+ * rely on: metadata, agreement of the versions, support of the version, then the other headers. Without HTTP there are
+ * no headers.
  */
-export function checkRequest(request: RpcRequest, headers: WebRequest['headers'], supported: readonly string[]): void {
+export function checkRequest(
+  request: RpcRequest,
+  headers: WebRequest['headers'] | undefined,
+  supported: readonly string[],
+): void {
   const { id, method, params } = request;
   const meta = params['_meta'];
   const version = isMembers(meta) ? meta[metaKeys.version] : undefined;
@@ -83,7 +88,13 @@ export function checkRequest(request: RpcRequest, headers: WebRequest['headers']
   if (client !== undefined && !isImplementation(client)) {
     throw refuse(id, codes.params, `_meta holds a malformed ${metaKeys.client}`);
   }
-  checkVersion(id, headers.get('mcp-protocol-version'), version, supported);
+  checkVersion(id, headers === undefined ? version : headers.get('mcp-protocol-version'), version, supported);
+  if (headers !== undefined) checkHeaders(request, headers);
+  if (removedMethods.has(method)) throw new Refusal(404, codes.method, 'Method not found', { id });
+  if (!supported.includes(version)) throw unsupportedVersion(id, version, supported);
+}
+
+function checkHeaders({ id, method, params }: RpcRequest, headers: WebRequest['headers']): void {
   if (headers.get('mcp-method') !== method) {
     throw refuse(id, codes.headerMismatch, 'Mcp-Method is missing or differs from the method');
   }
@@ -93,6 +104,12 @@ export function checkRequest(request: RpcRequest, headers: WebRequest['headers']
   if (name === null || decodeHeader(name) !== params[parameter]) {
     throw refuse(id, codes.headerMismatch, `Mcp-Name is missing, malformed or differs from params.${parameter}`);
   }
+}
+
+/** The version in a message's own metadata, which marks it as one of 2026-07-28, whatever the version. */
+export function versionIn(message: Message): Json | undefined {
+  const meta = message.kind === 'response' ? undefined : message.params['_meta'];
+  return isMembers(meta) ? meta[metaKeys.version] : undefined;
 }
 
 /** Refuses a message whose header and metadata disagree on the version, or agree on one that is not served. */
