@@ -1,6 +1,8 @@
 import { logBug } from './answer.ts';
+import { beginningOf } from './beginning.ts';
+import type { BeginHook, Belonging } from './beginning.ts';
 import { RpcError } from './call.ts';
-import type { Dispatch, Implementation, Revision, WebRequest } from './call.ts';
+import type { Dispatch, Implementation, Revision } from './call.ts';
 import { attributes } from './handshake.ts';
 import type { Hub } from './hub.ts';
 import { Listening } from './listening.ts';
@@ -11,11 +13,10 @@ import { OpenAnswers } from './open.ts';
 import { codes, Refusal } from './rpc.ts';
 import type { Members, RpcNotification, RpcRequest, RpcResponse } from './rpc.ts';
 import { toLogLevel } from './revisions/r2026-07-28.ts';
-import type { Wire } from './revisions/revision.ts';
 import { RunningCall } from './running.ts';
 import type { Outlet } from './running.ts';
 import { SessionError } from './session.ts';
-import type { Json, Scope, Session, Sessions } from './session.ts';
+import type { Json, Session, Sessions } from './session.ts';
 
 export interface CallsOptions {
   readonly dispatch: Dispatch;
@@ -24,14 +25,7 @@ export interface CallsOptions {
   readonly log: Log;
   /** Milliseconds between two signs of life on a stream; 0 for none. */
   readonly keepAlive: number;
-}
-
-/** What a request was found to belong to. */
-export interface Belonging {
-  readonly wire: Wire;
-  readonly request: WebRequest;
-  readonly scope: Scope;
-  readonly session: Session | null;
+  readonly onBegin?: BeginHook;
 }
 
 /** Runs calls and keeps the streams that are open beside them. */
@@ -66,14 +60,20 @@ export class Calls {
     this.#unsubscribe();
   }
 
+  /** Lets the application prepare a session, or refuse it. */
+  async begin(belonging: Belonging, params: Members): Promise<void> {
+    await this.#options.onBegin?.(beginningOf(belonging, params));
+  }
+
   /** Runs a request. Throws {@link Refusal} if it asks for something that does not exist. */
   run(request: RpcRequest, belonging: Belonging, outlet: Outlet): void {
     const surroundings = { ...belonging, sessions: this.#options.sessions, serverInfo: this.#serverInfo };
-    void this.#run(new RunningCall(request, surroundings, outlet), belonging.session);
+    void this.#run(new RunningCall(request, surroundings, outlet), belonging);
   }
 
   /** Serves `subscriptions/listen` until the channel is closed or the returned one is ended. */
-  subscribe(request: RpcRequest, channel: Channel): Listening {
+  async subscribe(request: RpcRequest, belonging: Belonging, channel: Channel): Promise<Listening> {
+    await this.begin(belonging, request.params);
     const { capabilities } = this.#options.dispatch.describe('2026-07-28', true);
     const listening = new Listening(request, capabilities, this.#serverInfo, channel);
     this.#listening.add(listening);
@@ -134,13 +134,16 @@ export class Calls {
     this.#options.hub.wake(String(id));
   }
 
-  async #run(call: RunningCall, session: Session | null): Promise<void> {
+  async #run(call: RunningCall, belonging: Belonging): Promise<void> {
+    const { session } = belonging;
     this.#open.add(call);
     let release: (() => void) | undefined;
     try {
       if (session !== null) {
         release = session.use();
         this.#live.enter(session, call);
+      } else if (this.#options.onBegin !== undefined) {
+        await this.begin(belonging, call.params);
       }
       call.succeed(await this.#result(call));
     } catch (error) {

@@ -1,5 +1,6 @@
 import { failedReply, jsonReply } from './answer.ts';
 import type { Reply } from './answer.ts';
+import type { BeginHook } from './beginning.ts';
 import type { Dispatch, WebRequest } from './call.ts';
 import { Guard } from './guard.ts';
 import type { GuardOptions } from './guard.ts';
@@ -30,6 +31,7 @@ export interface TransportOptions extends GuardOptions {
   readonly namespace?: string;
   /** Verifies who calls; `undefined` is answered with 401. Nobody is verified if absent. */
   readonly authenticate?: (request: WebRequest) => Promise<Principal | undefined>;
+  readonly onBegin?: BeginHook;
   /** The `WWW-Authenticate` header of a 401; `Bearer` if absent. */
   readonly challenge?: string;
   /** Milliseconds between two signs of life on a stream; 15,000 if absent, 0 for none. */

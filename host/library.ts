@@ -1,3 +1,4 @@
+import type { BeginHook } from './beginning.ts';
 import type { AnyBucket } from './bucket/bucket.ts';
 import { openBucket } from './bucket/open.ts';
 import type { WebRequest } from './call.ts';
@@ -22,6 +23,7 @@ export {
   type Entry,
   type Page,
 } from './bucket/bucket.ts';
+export type { Beginning, BeginHook } from './beginning.ts';
 export { MemoryBucket } from './bucket/memory.ts';
 export { openBucket } from './bucket/open.ts';
 export { SqliteBucket, type SqliteOptions } from './bucket/sqlite.ts';
@@ -54,6 +56,7 @@ export interface HandlerOptions {
   readonly namespace?: string;
   /** Verifies who calls; `undefined` is answered with 401. */
   readonly authenticate?: (request: WebRequest) => Promise<Principal | undefined>;
+  readonly onBegin?: BeginHook;
   readonly log?: Log;
   /** Milliseconds since 1970. */
   readonly now?: () => number;

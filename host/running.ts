@@ -1,11 +1,11 @@
 import type { Call, Implementation, Notification, ProtocolLogLevel, RequestId, Revision, WebRequest } from './call.ts';
+import type { Belonging } from './beginning.ts';
 import { attributes, capabilitiesOf, clientOf } from './handshake.ts';
 import type { Cancellable } from './live.ts';
 import type { Open } from './open.ts';
 import { codes, encodeError, encodeResult, failureOf, isMembers } from './rpc.ts';
 import type { Failure, Members, RpcRequest } from './rpc.ts';
-import { isImplementation, logLevelOf, metaKeys, toLogLevel } from './revisions/r2026-07-28.ts';
-import type { Wire } from './revisions/revision.ts';
+import { capabilitiesIn, clientIn, logLevelOf, toLogLevel } from './revisions/r2026-07-28.ts';
 import type { Json, Scope, Session, Sessions } from './session.ts';
 
 /** Takes what is sent for a call: the answer to one POST, or the one output of stdio. */
@@ -27,11 +27,7 @@ export interface Outlet {
 }
 
 /** What the calls of one HTTP request have in common. */
-export interface Surroundings {
-  readonly wire: Wire;
-  readonly request: WebRequest;
-  readonly scope: Scope;
-  readonly session: Session | null;
+export interface Surroundings extends Belonging {
   readonly sessions: Sessions;
   readonly serverInfo: Implementation;
 }
@@ -94,16 +90,12 @@ export class RunningCall implements Call, Cancellable, Open {
 
   get clientInfo(): Implementation | undefined {
     const { session } = this.#surroundings;
-    if (session !== null) return clientOf(session);
-    const client = this.#meta(metaKeys.client);
-    return isImplementation(client) ? client : undefined;
+    return session === null ? clientIn(this.params) : clientOf(session);
   }
 
   get clientCapabilities(): Members {
     const { session } = this.#surroundings;
-    if (session !== null) return capabilitiesOf(session);
-    const capabilities = this.#meta(metaKeys.capabilities);
-    return isMembers(capabilities) ? capabilities : {};
+    return session === null ? capabilitiesIn(this.params) : capabilitiesOf(session);
   }
 
   get progressToken(): string | number | undefined {

@@ -1,8 +1,9 @@
 import { Answer, failedReply, jsonReply, streamReply } from './answer.ts';
 import type { Reply } from './answer.ts';
+import type { Belonging } from './beginning.ts';
 import type { WebRequest } from './call.ts';
 import { Calls } from './calls.ts';
-import type { Belonging, CallsOptions } from './calls.ts';
+import type { CallsOptions } from './calls.ts';
 import { readHandshake, wireOf } from './handshake.ts';
 import { accepts, acceptsAnswers, isJson } from './media.ts';
 import { codes, encodeResult, parse, Refusal } from './rpc.ts';
@@ -129,7 +130,7 @@ export class Serving {
       const surroundings = { request, scope, session: null, wire: wires[modern] };
       if (message.method === 'subscriptions/listen') {
         const stream = new EventStream();
-        this.#calls.subscribe(message, stream);
+        await this.#calls.subscribe(message, surroundings, stream);
         return streamReply(stream);
       }
       return await this.#answer([message], false, surroundings);
@@ -154,8 +155,18 @@ export class Serving {
     const { revision } = handshake.wire;
     const result: Members = { protocolVersion: revision, ...this.#calls.describe(revision, mode !== 'stateless') };
     const json = encodeResult(message.id, result);
-    if (mode === 'stateless') return jsonReply(200, json);
+    const belonging = { wire: handshake.wire, request, scope };
+    if (mode === 'stateless') {
+      await this.#calls.begin({ ...belonging, session: null }, message.params);
+      return jsonReply(200, json);
+    }
     const session = await sessions.create('session', scope, handshake.attributes);
+    try {
+      await this.#calls.begin({ ...belonging, session }, message.params);
+    } catch (error) {
+      await session.delete();
+      throw error;
+    }
     return jsonReply(200, json, session.id);
   }
 

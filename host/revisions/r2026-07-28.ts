@@ -1,7 +1,7 @@
 import { logLevels } from '../call.ts';
 import type { Implementation, ProtocolLogLevel, WebRequest } from '../call.ts';
 import { codes, isMembers, Refusal } from '../rpc.ts';
-import type { Message, RpcRequest } from '../rpc.ts';
+import type { Members, Message, RpcRequest } from '../rpc.ts';
 import type { Json } from '../session.ts';
 import type { Wire } from './revision.ts';
 
@@ -110,6 +110,23 @@ function checkHeaders({ id, method, params }: RpcRequest, headers: WebRequest['h
 export function versionIn(message: Message): Json | undefined {
   const meta = message.kind === 'response' ? undefined : message.params['_meta'];
   return isMembers(meta) ? meta[metaKeys.version] : undefined;
+}
+
+/** The client as the metadata of a request names it. */
+export function clientIn(params: Members): Implementation | undefined {
+  const client = metaOf(params)[metaKeys.client];
+  return isImplementation(client) ? client : undefined;
+}
+
+/** What the client can do, as the metadata of a request says. */
+export function capabilitiesIn(params: Members): Members {
+  const capabilities = metaOf(params)[metaKeys.capabilities];
+  return isMembers(capabilities) ? capabilities : {};
+}
+
+function metaOf(params: Members): Members {
+  const meta = params['_meta'];
+  return isMembers(meta) ? meta : {};
 }
 
 /** Refuses a message whose header and metadata disagree on the version, or agree on one that is not served. */
