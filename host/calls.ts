@@ -3,16 +3,17 @@ import { beginningOf } from './beginning.ts';
 import type { BeginHook, Belonging } from './beginning.ts';
 import { RpcError } from './call.ts';
 import type { Dispatch, Implementation, Revision } from './call.ts';
-import { attributes } from './handshake.ts';
+import { attributes, readHandshake } from './handshake.ts';
 import type { Hub } from './hub.ts';
 import { Listening } from './listening.ts';
 import { Live } from './live.ts';
 import type { Channel } from './live.ts';
 import type { Log } from './log.ts';
 import { OpenAnswers } from './open.ts';
-import { codes, Refusal } from './rpc.ts';
+import { codes, encodeResult, Refusal } from './rpc.ts';
 import type { Members, RpcNotification, RpcRequest, RpcResponse } from './rpc.ts';
 import { toLogLevel } from './revisions/r2026-07-28.ts';
+import type { Wire } from './revisions/revision.ts';
 import { RunningCall } from './running.ts';
 import type { Outlet } from './running.ts';
 import { SessionError } from './session.ts';
@@ -26,6 +27,16 @@ export interface CallsOptions {
   /** Milliseconds between two signs of life on a stream; 0 for none. */
   readonly keepAlive: number;
   readonly onBegin?: BeginHook;
+}
+
+/** Where a message comes from. */
+type From = Pick<Belonging, 'request' | 'scope'>;
+
+/** What `initialize` brought: the rules agreed on, the session if there is one, and the response. */
+export interface Initialized {
+  readonly wire: Wire;
+  readonly session: Session | null;
+  readonly json: string;
 }
 
 /** Runs calls and keeps the streams that are open beside them. */
@@ -60,20 +71,34 @@ export class Calls {
     this.#unsubscribe();
   }
 
-  /** Lets the application prepare a session, or refuse it. */
-  async begin(belonging: Belonging, params: Members): Promise<void> {
-    await this.#options.onBegin?.(beginningOf(belonging, params));
+  /**
+   * Agrees on a revision; with `stateful` a session begins, which is durable when this resolves. Nothing of it stays behind
+   * if the parameters are malformed ({@link Refusal}), the bucket fails or the application refuses.
+   */
+  async initialize(message: RpcRequest, from: From, stateful: boolean): Promise<Initialized> {
+    const { wire, attributes: notes } = readHandshake(message);
+    const described = this.#describe(wire.revision, stateful);
+    const session = stateful ? await this.#options.sessions.create('session', from.scope, notes) : null;
+    try {
+      await this.#begin({ ...from, wire, session }, message.params);
+    } catch (error) {
+      await session?.delete();
+      throw error;
+    }
+    return { wire, session, json: encodeResult(message.id, { protocolVersion: wire.revision, ...described }) };
   }
 
   /** Runs a request. Throws {@link Refusal} if it asks for something that does not exist. */
-  run(request: RpcRequest, belonging: Belonging, outlet: Outlet): void {
+  run(request: RpcRequest, belonging: Belonging, outlet: Outlet): RunningCall {
     const surroundings = { ...belonging, sessions: this.#options.sessions, serverInfo: this.#serverInfo };
-    void this.#run(new RunningCall(request, surroundings, outlet), belonging);
+    const call = new RunningCall(request, surroundings, outlet);
+    void this.#run(call, belonging);
+    return call;
   }
 
   /** Serves `subscriptions/listen` until the channel is closed or the returned one is ended. */
   async subscribe(request: RpcRequest, belonging: Belonging, channel: Channel): Promise<Listening> {
-    await this.begin(belonging, request.params);
+    await this.#begin(belonging, request.params);
     const { capabilities } = this.#options.dispatch.describe('2026-07-28', true);
     const listening = new Listening(request, capabilities, this.#serverInfo, channel);
     this.#listening.add(listening);
@@ -115,7 +140,12 @@ export class Calls {
     this.#live.end(session.id);
   }
 
-  describe(revision: Revision, streams: boolean): Members {
+  /** Lets the application prepare a session, or refuse it. */
+  async #begin(belonging: Belonging, params: Members): Promise<void> {
+    await this.#options.onBegin?.(beginningOf(belonging, params));
+  }
+
+  #describe(revision: Revision, streams: boolean): Members {
     const { capabilities, serverInfo, instructions } = this.#options.dispatch.describe(revision, streams);
     const described = { capabilities, serverInfo: serverInfo as Json };
     return instructions === undefined ? described : { ...described, instructions };
@@ -143,7 +173,7 @@ export class Calls {
         release = session.use();
         this.#live.enter(session, call);
       } else if (this.#options.onBegin !== undefined) {
-        await this.begin(belonging, call.params);
+        await this.#begin(belonging, call.params);
       }
       call.succeed(await this.#result(call));
     } catch (error) {

@@ -4,10 +4,10 @@ import type { Belonging } from './beginning.ts';
 import type { WebRequest } from './call.ts';
 import { Calls } from './calls.ts';
 import type { CallsOptions } from './calls.ts';
-import { readHandshake, wireOf } from './handshake.ts';
+import { wireOf } from './handshake.ts';
 import { accepts, acceptsAnswers, isJson } from './media.ts';
-import { codes, encodeResult, parse, Refusal } from './rpc.ts';
-import type { Members, Message, RpcRequest } from './rpc.ts';
+import { codes, parse, Refusal } from './rpc.ts';
+import type { Message, RpcRequest } from './rpc.ts';
 import { handshakeWireOf, offered, wires } from './revisions/all.ts';
 import type { Mode } from './revisions/all.ts';
 import { checkRequest, checkVersion, unsupportedVersion, versionIn } from './revisions/r2026-07-28.ts';
@@ -151,23 +151,8 @@ export class Serving {
         throw new Refusal(400, codes.request, 'The session is initialized already', { id: message.id });
       }
     }
-    const handshake = readHandshake(message);
-    const { revision } = handshake.wire;
-    const result: Members = { protocolVersion: revision, ...this.#calls.describe(revision, mode !== 'stateless') };
-    const json = encodeResult(message.id, result);
-    const belonging = { wire: handshake.wire, request, scope };
-    if (mode === 'stateless') {
-      await this.#calls.begin({ ...belonging, session: null }, message.params);
-      return jsonReply(200, json);
-    }
-    const session = await sessions.create('session', scope, handshake.attributes);
-    try {
-      await this.#calls.begin({ ...belonging, session }, message.params);
-    } catch (error) {
-      await session.delete();
-      throw error;
-    }
-    return jsonReply(200, json, session.id);
+    const { json, session } = await this.#calls.initialize(message, { request, scope }, mode !== 'stateless');
+    return jsonReply(200, json, session?.id);
   }
 
   /** Several messages in one body, which only 2025-03-26 has. */
