@@ -1,5 +1,5 @@
 import type { RequestId } from './call.ts';
-import type { Log } from './log.ts';
+import { type Log, traceOf } from './log.ts';
 import { encodeError, failureOf } from './rpc.ts';
 import { EventStream } from './sse.ts';
 
@@ -42,8 +42,7 @@ export function failedReply(error: unknown, id: RequestId | undefined, method: s
 
 /** Reports what should not have happened. The client hears no details. */
 export function logBug(log: Log, method: string, error: unknown): void {
-  const trace = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  log('error', 'request failed', { method: method.slice(0, 100), error: trace });
+  log('error', 'request failed', { method: method.slice(0, 100), error: traceOf(error) });
 }
 
 /**

@@ -1,6 +1,5 @@
-import type { Asking } from './asking.ts';
 import { type Call, RpcError } from './call.ts';
-import { invoke } from './invoke.ts';
+import { invoke, type Running } from './invoke.ts';
 import type { Registry } from './registry.ts';
 import type { Result } from './results.ts';
 import { codes } from './rpc.ts';
@@ -10,7 +9,7 @@ import { faultsOf } from './schema.ts';
 const mostValues = 100;
 
 /** Suggests values for an argument of a prompt or a variable of a resource template. */
-export async function complete(call: Call, registry: Registry, asking: Asking): Promise<Result> {
+export async function complete(call: Call, registry: Registry, running: Running): Promise<Result> {
   // Loaded where it is needed: most servers complete nothing.
   const { CompleteRequestParamsSchema } = await import('@modelcontextprotocol/core');
   const read = CompleteRequestParamsSchema.safeParse(call.params);
@@ -31,5 +30,5 @@ export async function complete(call: Call, registry: Registry, asking: Asking): 
       throw new RpcError(codes.internal, text);
     },
   };
-  return invoke(call, target, asking);
+  return invoke(call, target, running);
 }

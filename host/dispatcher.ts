@@ -1,9 +1,9 @@
-import type { Asking } from './asking.ts';
 import { type Call, type Dispatch, type Revision, RpcError } from './call.ts';
 import { complete } from './complete.ts';
 import type { Exchange } from './exchange.ts';
 import type { Hub } from './hub.ts';
-import { invoke } from './invoke.ts';
+import { invoke, type Running } from './invoke.ts';
+import type { Log } from './log.ts';
 import { page } from './page.ts';
 import type { ResourceResult, Tool } from './offered.ts';
 import type { Registry } from './registry.ts';
@@ -17,18 +17,19 @@ import { longestUri } from './uri-template.ts';
 export interface DispatcherOptions {
   /** Milliseconds since 1970, by the clock of the sessions. */
   readonly now?: (() => number) | undefined;
+  readonly log?: Log;
 }
 
 /** Runs what a registry offers. */
 export class Dispatcher implements Dispatch {
   readonly #registry: Registry;
-  readonly #asking: Asking;
+  readonly #running: Running;
   readonly #subscriptions: Subscriptions;
   readonly #unsubscribe: () => void;
 
-  constructor(registry: Registry, hub: Hub, { now = Date.now }: DispatcherOptions = {}) {
+  constructor(registry: Registry, hub: Hub, { now = Date.now, log = () => undefined }: DispatcherOptions = {}) {
     this.#registry = registry;
-    this.#asking = { hub, now };
+    this.#running = { hub, now, log };
     this.#subscriptions = new Subscriptions(hub);
     this.#unsubscribe = registry.subscribe((change) => this.#subscriptions.announce(change));
   }
@@ -95,7 +96,7 @@ export class Dispatcher implements Dispatch {
       case 'prompts/get':
         return this.#getPrompt(call);
       default:
-        return complete(call, this.#registry, this.#asking);
+        return complete(call, this.#registry, this.#running);
     }
   }
 
@@ -106,7 +107,7 @@ export class Dispatcher implements Dispatch {
     const parsed = tool.input.safeParse(argumentsOf(call));
     if (!parsed.success) return failed(`The arguments do not fit: ${faultsOf(parsed.error, 'arguments')}`);
     const run = async (exchange: Exchange) => runTool(tool, parsed.data, exchange);
-    return invoke(call, { mayAsk: true, run, fail: failed }, this.#asking);
+    return invoke(call, { mayAsk: true, run, fail: failed }, this.#running);
   }
 
   async #readResource(call: Call): Promise<Result> {
@@ -118,7 +119,7 @@ export class Dispatcher implements Dispatch {
       if (result === undefined) throw notFound(call, uri);
       return result;
     };
-    return invoke(call, { mayAsk: true, run, fail: throwInternal }, this.#asking);
+    return invoke(call, { mayAsk: true, run, fail: throwInternal }, this.#running);
   }
 
   async #subscribe(call: Call, change: (session: Session, uri: string) => Promise<void>): Promise<Result> {
@@ -139,7 +140,7 @@ export class Dispatcher implements Dispatch {
     }
     const run = async (exchange: Exchange) =>
       promptResult(prompt, await prompt.handler(parsed.data as never, exchange));
-    return invoke(call, { mayAsk: true, run, fail: throwInternal }, this.#asking);
+    return invoke(call, { mayAsk: true, run, fail: throwInternal }, this.#running);
   }
 
   #find(uri: string) {

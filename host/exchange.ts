@@ -7,6 +7,7 @@ import {
   type WebRequest,
 } from './call.ts';
 import { type Asking, askable, askTimeout, cannotAsk, push } from './asking.ts';
+import { Dependency } from './dependencies.ts';
 import { type Answer, NeedInput, type Question } from './questions.ts';
 import type { Run } from './run.ts';
 import type { Json, Session } from './session.ts';
@@ -23,12 +24,14 @@ export interface Handles {
 export class Exchange {
   readonly #run: Run;
   readonly #asking: Asking;
+  readonly #dependency: Dependency<unknown> | undefined;
   #handles: Handles | undefined;
-  #progress = Number.NEGATIVE_INFINITY;
 
-  constructor(run: Run, asking: Asking) {
+  /** `dependency` is the one that this exchange is given to; that of a handler has none. */
+  constructor(run: Run, asking: Asking, dependency?: Dependency<unknown>) {
     this.#run = run;
     this.#asking = asking;
+    this.#dependency = dependency;
   }
 
   /** The session that the request names, or `null` where there is none: 2026-07-28, stateless mode. */
@@ -98,9 +101,7 @@ export class Exchange {
   progress(done: number, total?: number, message?: string): void {
     const call = this.#run.running;
     const { progressToken } = call;
-    if (progressToken === undefined || !(done > this.#progress) || !Number.isFinite(done) || call.signal.aborted)
-      return;
-    this.#progress = done;
+    if (progressToken === undefined || call.signal.aborted || !this.#run.advance(done)) return;
     const params = {
       progressToken,
       progress: done,
@@ -119,6 +120,17 @@ export class Exchange {
     if (logLevel === undefined || severity < logLevels.indexOf(logLevel) || call.signal.aborted) return;
     const params = { level, ...(logger !== undefined && { logger }), data };
     call.notify({ method: 'notifications/message', params });
+  }
+
+  /**
+   * What the application provides under a dependency: made at its first use in this run, the same one for every use, closed
+   * after the run. Fails as making it failed.
+   */
+  async resolve<T>(dependency: Dependency<T>): Promise<T> {
+    if (!Dependency.is(dependency))
+      throw new TypeError('resolve: expected a dependency, as Registry.provide returns it');
+    const exchangeFor = (one: Dependency<unknown>) => new Exchange(this.#run, this.#asking, one);
+    return (await this.#run.dependencies.get(dependency, this.#dependency, exchangeFor)) as T;
   }
 
   /** The state that the last {@link NeedInput} left; `undefined` in the first run. */

@@ -2,6 +2,7 @@ import { askable, type Asking, askTimeout, cannotAsk, push } from './asking.ts';
 import { BucketError } from './bucket/bucket.ts';
 import { type Call, RpcError } from './call.ts';
 import { Exchange } from './exchange.ts';
+import type { Log } from './log.ts';
 import { NeedInput, type Question } from './questions.ts';
 import { leave, take } from './request-state.ts';
 import { type Known, nothingKnown, Run } from './run.ts';
@@ -21,20 +22,25 @@ export interface Target {
   fail(text: string): Result;
 }
 
+/** What running a handler needs beside its call. */
+export interface Running extends Asking {
+  readonly log: Log;
+}
+
 /** Runs a handler until it has a result, or until the client has to answer first and will call again. */
-export async function invoke(call: Call, target: Target, asking: Asking): Promise<Result> {
+export async function invoke(call: Call, target: Target, running: Running): Promise<Result> {
   const isModern = call.revision === '2026-07-28';
   let known = (isModern && target.mayAsk ? await takeIfBrought(call) : undefined) ?? nothingKnown;
   for (;;) {
     const run = new Run(call, known, target.mayAsk);
     try {
-      return await target.run(new Exchange(run, asking));
+      return await runOnce(run, target, running);
     } catch (error) {
       const rethrown = protocolError(error);
       if (rethrown !== undefined) throw rethrown;
       if (!NeedInput.is(error)) return target.fail(run.discreet(messageOf(error)));
       try {
-        const next = await settle(run, error, asking);
+        const next = await settle(run, error, running);
         if ('result' in next) return next.result;
         ({ known } = next);
       } catch (failure) {
@@ -43,8 +49,21 @@ export async function invoke(call: Call, target: Target, asking: Asking): Promis
         return target.fail(run.discreet(messageOf(failure)));
       }
     } finally {
-      run.end();
+      run.release();
     }
+  }
+}
+
+/** Runs a handler once and closes what it used, before anybody is answered or asked. */
+async function runOnce(run: Run, target: Target, running: Running): Promise<Result> {
+  let thrown: Error | undefined;
+  try {
+    return await target.run(new Exchange(run, running));
+  } catch (error) {
+    thrown = error instanceof Error ? error : new Error('the handler threw what is no error', { cause: error });
+    throw error;
+  } finally {
+    await run.end(thrown, running.log);
   }
 }
 

@@ -29,6 +29,7 @@ export { openBucket } from './bucket/open.ts';
 export { SqliteBucket, type SqliteOptions } from './bucket/sqlite.ts';
 export { defaults } from './config.ts';
 export { type Implementation, type Revision, RpcError, type WebRequest } from './call.ts';
+export type { Dependency, DependencyOptions } from './dependencies.ts';
 export type { Exchange } from './exchange.ts';
 export type { Principal } from './http.ts';
 export type { Log, LogFields, LogLevel } from './log.ts';
@@ -137,7 +138,7 @@ async function assemble(registry: Registry, options: HandlerOptions) {
   const sessions = new Sessions({ bucket, transitions, log, sessionTtl, stateTtl, ...(now && { now }) });
   const hub = new Hub();
   const { mode, path } = { ...defaults, ...options };
-  const dispatch = new Dispatcher(registry, hub, now === undefined ? {} : { now });
+  const dispatch = new Dispatcher(registry, hub, { now, log });
   const finish = async () => {
     dispatch.close();
     await sessions.close();

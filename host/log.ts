@@ -9,6 +9,11 @@ export type LogFields = Readonly<Record<string, string | number | boolean | unde
 /** Takes one event, such as `session created`. */
 export type Log = (level: LogLevel, event: string, fields?: LogFields) => void;
 
+/** What a log says of something thrown that nobody expected. */
+export function traceOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
 /** The first 16 hex digits of SHA-256 over the UTF-8 of `text`: tells two ids apart without showing them. */
 export function fingerprint(text: string | Uint8Array): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16);

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import type { Implementation, Notification } from './call.ts';
+import { Dependency, type DependencyOptions } from './dependencies.ts';
 import type { Exchange } from './exchange.ts';
 import type {
   Awaitable,
@@ -39,6 +40,7 @@ export class Registry {
   readonly resources: ReadonlyMap<string, Resource> = new Map();
   readonly templates: ReadonlyMap<string, Template> = new Map();
   readonly prompts: ReadonlyMap<string, Prompt> = new Map();
+  readonly #dependencies = new Set<string>();
   readonly #listeners = new Set<(change: Notification) => void>();
 
   constructor({ instructions, ...info }: Implementation & { readonly instructions?: string }) {
@@ -133,6 +135,22 @@ export class Registry {
     const shown = { name, ...namedBy(options), ...listed };
     const registered = { shown, input, complete, handler: checked(what, handler) as Prompt['handler'] };
     this.#add('prompts', what, this.prompts, name, registered);
+  }
+
+  /**
+   * Provides what handlers need beside their arguments, and clients never see: a transaction, a client of some service. A
+   * handler gets it from `exchange.resolve`. The name is for messages.
+   */
+  provide<T>(name: string, options: DependencyOptions<T>): Dependency<T> {
+    const what = `dependency "${name}"`;
+    if (typeof name !== 'string' || name === '') throw new TypeError('provide: expected a name');
+    const { open, close } = options;
+    if (typeof open !== 'function') throw new TypeError(`${what}: expected a function that opens it`);
+    if (close !== undefined && typeof close !== 'function')
+      throw new TypeError(`${what}: expected a function that closes it`);
+    if (this.#dependencies.has(name)) throw new TypeError(`${what}: there is one of that name already`);
+    this.#dependencies.add(name);
+    return new Dependency(name, options);
   }
 
   /** Tells whoever subscribed to it that a resource has changed. */

@@ -1,4 +1,6 @@
 import type { Call } from './call.ts';
+import { Dependencies } from './dependencies.ts';
+import { type Log, traceOf } from './log.ts';
 import type { Answer } from './questions.ts';
 import type { Json, Session } from './session.ts';
 
@@ -20,6 +22,8 @@ export class Run {
   readonly #call: Call;
   #answers: Map<string, Answer> | undefined;
   #held: { readonly id: string; readonly release: () => void }[] | undefined;
+  #dependencies: Dependencies | undefined;
+  #progress = Number.NEGATIVE_INFINITY;
   #isOver = false;
 
   constructor(call: Call, known: Known, mayAsk: boolean) {
@@ -35,7 +39,7 @@ export class Run {
 
   /** The call, to send or write something for it. Fails when the run is over: nobody is there who would hear of it. */
   get running(): Call {
-    if (this.#isOver) throw new Error('the exchange is over: its call has ended');
+    if (this.#isOver) throw over();
     return this.#call;
   }
 
@@ -49,7 +53,21 @@ export class Run {
     this.#answers.set(key, answer);
   }
 
-  /** Keeps a session from expiring until the run is over. */
+  /** What the handler and its dependencies have resolved. Fails when the run is over: nobody would close it. */
+  get dependencies(): Dependencies {
+    if (this.#isOver) throw over();
+    this.#dependencies ??= new Dependencies();
+    return this.#dependencies;
+  }
+
+  /** Takes note of how far the call is. Returns whether that is further than before. */
+  advance(done: number): boolean {
+    if (!(done > this.#progress) || !Number.isFinite(done)) return false;
+    this.#progress = done;
+    return true;
+  }
+
+  /** Keeps a session from expiring until {@link release}. */
   hold(session: Session): Session {
     this.#held ??= [];
     this.#held.push({ id: session.id, release: session.use() });
@@ -62,8 +80,21 @@ export class Run {
     return ids.reduce<string>((rest, id) => (id === undefined ? rest : rest.replaceAll(id, '[id]')), text);
   }
 
-  end(): void {
+  /** Ends the run and closes what it resolved. `error` is what the handler threw. */
+  async end(error: Error | undefined, log: Log): Promise<void> {
     this.#isOver = true;
+    // The outcome of the handler stands: what cannot be closed is nothing that the client could help.
+    await this.#dependencies?.close(error, (dependency, failure) => {
+      log('error', 'dependency not closed', { dependency, error: this.discreet(traceOf(failure)) });
+    });
+  }
+
+  /** Lets go of the sessions: nothing of the run is of use to the call any more. */
+  release(): void {
     for (const { release } of this.#held ?? []) release();
   }
+}
+
+function over(): Error {
+  return new Error('the exchange is over: its call has ended');
 }

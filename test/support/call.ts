@@ -3,6 +3,7 @@ import { MemoryBucket } from '../../host/bucket/memory.ts';
 import type { AnyBucket } from '../../host/bucket/bucket.ts';
 import { Dispatcher } from '../../host/dispatcher.ts';
 import { Hub } from '../../host/hub.ts';
+import type { Log } from '../../host/log.ts';
 import type { Registry } from '../../host/registry.ts';
 import { type Json, type Scope, type Session, Sessions } from '../../host/session.ts';
 import { loadTransitions } from '../../host/transitions.ts';
@@ -46,12 +47,13 @@ export class Host {
     registry: Registry,
     bucket: AnyBucket = new MemoryBucket(),
     clock: { time: number } = { time: 1_800_000_000_000 },
+    log: Log = () => undefined,
   ) {
     this.clock = clock;
     const now = () => this.clock.time;
     const ttl = { sessionTtl: 60 * minute, stateTtl: 10 * minute };
-    this.sessions = new Sessions({ bucket, transitions, log: () => undefined, ...ttl, now });
-    this.dispatcher = new Dispatcher(registry, this.hub, { now });
+    this.sessions = new Sessions({ bucket, transitions, log, ...ttl, now });
+    this.dispatcher = new Dispatcher(registry, this.hub, { now, log });
   }
 
   begin(scope: Scope = nobody): Promise<Session> {
