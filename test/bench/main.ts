@@ -11,22 +11,24 @@ import { measureStored } from './stored.ts';
 const folder = await mkdtemp(join(tmpdir(), 'mcp-session-bench-'));
 
 /** The parts, in the order in which they run. Those that are named on the command line run, or all. */
-const parts: Readonly<Record<string, (seconds: number) => void | Promise<void>>> = {
+const parts: Readonly<Record<string, (seconds: number, sessions: number) => void | Promise<void>>> = {
   sizes: measureSizes,
   component: measureComponent,
   start: () => measureStart(folder),
-  stored: () => measureStored(folder),
+  stored: (_seconds, sessions) => measureStored(folder, sessions),
   calls: (seconds) => measureCalls(seconds, folder),
 };
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { seconds: { type: 'string', default: '4' } },
+  options: { seconds: { type: 'string', default: '4' }, sessions: { type: 'string', default: '100000' } },
 });
 const seconds = Number(values.seconds);
+const sessions = Number(values.sessions);
 const chosen = positionals.length > 0 ? positionals : Object.keys(parts);
 try {
   if (!(seconds > 0)) throw new Error(`--seconds "${values.seconds}": expected a number above 0`);
+  if (!(sessions >= 1000)) throw new Error(`--sessions "${values.sessions}": expected a number from 1000`);
   for (const name of chosen) {
     if (!Object.hasOwn(parts, name)) throw new Error(`no part "${name}": expected ${Object.keys(parts).join(', ')}`);
   }
@@ -34,7 +36,7 @@ try {
   process.stdout.write(
     `Node ${process.version}, ${cpus()[0]?.model.trim()}, ${availableParallelism()} processors, load ${load.join(' ')}\n`,
   );
-  for (const name of chosen) await parts[name]?.(seconds);
+  for (const name of chosen) await parts[name]?.(seconds, sessions);
 } finally {
   await rm(folder, { recursive: true });
 }
