@@ -43,17 +43,17 @@ export class Dispatcher implements Dispatch {
     switch (method) {
       case 'tools/list':
       case 'tools/call':
-        return this.#registry.tools.size > 0;
+        return this.#registry.offers('tools');
       case 'resources/list':
       case 'resources/templates/list':
       case 'resources/read':
-        return this.#hasResources();
+        return this.#registry.offers('resources');
       case 'resources/subscribe':
       case 'resources/unsubscribe':
-        return this.#hasResources() && revision !== '2026-07-28';
+        return this.#registry.offers('resources') && revision !== '2026-07-28';
       case 'prompts/list':
       case 'prompts/get':
-        return this.#registry.prompts.size > 0;
+        return this.#registry.offers('prompts');
       case 'completion/complete':
         return this.#completes();
       default:
@@ -62,12 +62,13 @@ export class Dispatcher implements Dispatch {
   }
 
   describe(_revision: Revision, streams: boolean) {
-    const { info, instructions, tools, prompts } = this.#registry;
+    const registry = this.#registry;
+    const { info, instructions } = registry;
     const changes: Result = streams ? { listChanged: true } : {};
     const capabilities: { [name: string]: Json } = { logging: {} };
-    if (tools.size > 0) capabilities.tools = changes;
-    if (this.#hasResources()) capabilities.resources = streams ? { subscribe: true, ...changes } : {};
-    if (prompts.size > 0) capabilities.prompts = changes;
+    if (registry.offers('tools')) capabilities.tools = changes;
+    if (registry.offers('resources')) capabilities.resources = streams ? { subscribe: true, ...changes } : {};
+    if (registry.offers('prompts')) capabilities.prompts = changes;
     if (this.#completes()) capabilities.completions = {};
     return { serverInfo: info, capabilities, ...(instructions !== undefined && { instructions }) };
   }
@@ -156,10 +157,6 @@ export class Dispatcher implements Dispatch {
       return { mimeType, read: (exchange: Exchange) => handler(variables as never, exchange, uri) };
     }
     return undefined;
-  }
-
-  #hasResources(): boolean {
-    return this.#registry.resources.size > 0 || this.#registry.templates.size > 0;
   }
 
   #completes(): boolean {

@@ -35,7 +35,14 @@ export type { Principal } from './http.ts';
 export type { Log, LogFields, LogLevel } from './log.ts';
 export { Answer, elicit, elicitUrl, listRoots, NeedInput, type Question, sample } from './questions.ts';
 export type { Completer, PromptResult } from './offered.ts';
-export { Registry, type ResourceResult, type ToolHandler, type ToolOptions, type ToolResult } from './registry.ts';
+export {
+  type Registration,
+  Registry,
+  type ResourceResult,
+  type ToolHandler,
+  type ToolOptions,
+  type ToolResult,
+} from './registry.ts';
 export type { Mode } from './revisions/all.ts';
 export { type Json, type Scope, Session, SessionError, type SessionErrorCode } from './session.ts';
 

@@ -31,7 +31,15 @@ const toolName = /^[A-Za-z0-9_.-]{1,128}$/;
 const promptName = /^[^\p{Cc}\p{Cs}]{1,128}$/u;
 const nothing = z.object({});
 
-/** What a server offers. */
+/** Something that is offered until it is taken back. */
+export interface Registration {
+  /** Takes it back, which clients that may hear of it are told. Calls of it that run go on. Does nothing a second time. */
+  remove(): void;
+}
+
+type List = 'tools' | 'resources' | 'prompts';
+
+/** What a server offers. What is registered or taken back while it serves is announced to its clients. */
 export class Registry {
   readonly [brand] = true;
   readonly info: Implementation;
@@ -41,6 +49,7 @@ export class Registry {
   readonly templates: ReadonlyMap<string, Template> = new Map();
   readonly prompts: ReadonlyMap<string, Prompt> = new Map();
   readonly #dependencies = new Set<string>();
+  readonly #offered = new Set<List>();
   readonly #listeners = new Set<(change: Notification) => void>();
 
   constructor({ instructions, ...info }: Implementation & { readonly instructions?: string }) {
@@ -66,7 +75,7 @@ export class Registry {
     name: string,
     options: ToolOptions<I, O>,
     handler: ToolHandler<I, O>,
-  ): void {
+  ): Registration {
     const what = `tool "${name}"`;
     if (!toolName.test(name))
       throw new TypeError(`${what}: expected a name of 1 to 128 characters of A-Z a-z 0-9 _ . -`);
@@ -79,16 +88,16 @@ export class Registry {
       ...(annotations !== undefined && { annotations: { ...annotations } as Members }),
     };
     const registered = { shown, input, output, handler: checked(what, handler) as Tool['handler'] };
-    this.#add('tools', what, this.tools, name, registered);
+    return this.#add('tools', what, this.tools, name, registered);
   }
 
   /** Registers a resource. Its handler gets the URI and the exchange. */
-  resource(uri: string, options: ResourceOptions, handler: Resource['handler']): void {
+  resource(uri: string, options: ResourceOptions, handler: Resource['handler']): Registration {
     const what = `resource "${uri}"`;
     if (!URL.canParse(uri)) throw new TypeError(`${what}: expected an absolute URI`);
     const shown = { uri, ...describedBy(uri, options), ...(options.size !== undefined && { size: options.size }) };
     const registered = { shown, mimeType: options.mimeType, handler: checked(what, handler) };
-    this.#add('resources', what, this.resources, uri, registered);
+    return this.#add('resources', what, this.resources, uri, registered);
   }
 
   /**
@@ -103,14 +112,14 @@ export class Registry {
       exchange: Exchange,
       uri: string,
     ) => Awaitable<ResourceResult>,
-  ): void {
+  ): Registration {
     const what = `resource template "${uriTemplate}"`;
     const template = new UriTemplate(uriTemplate);
     const complete = completersOf(what, options.complete, template.names);
     const shown = { uriTemplate, ...describedBy(uriTemplate, options) };
     const run = checked(what, handler) as Template['handler'];
     const registered = { shown, mimeType: options.mimeType, template, complete, handler: run };
-    this.#add('resources', what, this.templates, uriTemplate, registered);
+    return this.#add('resources', what, this.templates, uriTemplate, registered);
   }
 
   /** Registers a prompt. Its handler gets the arguments, checked, and the exchange. Choices complete themselves. */
@@ -118,7 +127,7 @@ export class Registry {
     name: string,
     options: PromptOptions<I>,
     handler: (args: z.output<I>, exchange: Exchange) => Awaitable<PromptResult>,
-  ): void {
+  ): Registration {
     const what = `prompt "${name}"`;
     if (!promptName.test(name)) throw new TypeError(`${what}: expected a name of 1 to 128 characters`);
     const input = options.arguments ?? nothing;
@@ -134,7 +143,7 @@ export class Registry {
     const listed = shownArguments.length > 0 && { arguments: shownArguments };
     const shown = { name, ...namedBy(options), ...listed };
     const registered = { shown, input, complete, handler: checked(what, handler) as Prompt['handler'] };
-    this.#add('prompts', what, this.prompts, name, registered);
+    return this.#add('prompts', what, this.prompts, name, registered);
   }
 
   /**
@@ -158,22 +167,29 @@ export class Registry {
     this.#tell({ method: 'notifications/resources/updated', params: { uri } });
   }
 
+  /** Whether there ever was one of a kind: who was told that there are tools may ask for the list when all are gone. */
+  offers(list: List): boolean {
+    return this.#offered.has(list);
+  }
+
   /** Calls `listener` with every change of what is offered, until the returned function is called. */
   subscribe(listener: (change: Notification) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
-  #add<T>(
-    list: 'tools' | 'resources' | 'prompts',
-    what: string,
-    map: ReadonlyMap<string, T>,
-    key: string,
-    one: T,
-  ): void {
+  #add<T>(list: List, what: string, map: ReadonlyMap<string, T>, key: string, one: T): Registration {
     if (map.has(key)) throw new TypeError(`${what}: there is one of that name already`);
     (map as Map<string, T>).set(key, one);
-    this.#tell({ method: `notifications/${list}/list_changed` });
+    this.#offered.add(list);
+    const changed = { method: `notifications/${list}/list_changed` };
+    this.#tell(changed);
+    const remove = () => {
+      if (map.get(key) !== one) return;
+      (map as Map<string, T>).delete(key);
+      this.#tell(changed);
+    };
+    return { remove };
   }
 
   #tell(change: Notification): void {

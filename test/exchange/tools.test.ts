@@ -114,6 +114,24 @@ describe('what is registered', () => {
   });
 });
 
+describe('what is taken back', () => {
+  test('is gone from its list, is announced once, and its name is free again', async () => {
+    const registry = empty();
+    const host = new Host(registry);
+    const heard: string[] = [];
+    host.hub.subscribe(({ method }) => heard.push(method));
+    const first = registry.tool('t', {}, () => 'old');
+    first.remove();
+    first.remove();
+    assert.deepEqual(await host.request('tools/list', {}), { tools: [] });
+    await assert.rejects(host.tool('t', {}), { code: -32602, message: 'Unknown tool' });
+    registry.tool('t', {}, () => 'new');
+    first.remove();
+    assert.deepEqual(await host.tool('t', {}), { content: [{ type: 'text', text: 'new' }] });
+    assert.deepEqual(heard, Array(3).fill('notifications/tools/list_changed'));
+  });
+});
+
 describe('a tool', () => {
   const answering = async (returned: unknown, output?: z.ZodObject, revision = modern) => {
     const registry = empty();
