@@ -71,11 +71,6 @@ export class Answer {
     });
   }
 
-  /** Whether something was sent, so that the status is settled. */
-  get begun(): boolean {
-    return this.#stream !== undefined;
-  }
-
   /** Runs `listener` if the stream's reader goes before the last response. */
   onLost(listener: () => void): void {
     this.#lost = listener;

@@ -10,8 +10,6 @@ import type { Json, Scope, Session, Sessions } from './session.ts';
 
 /** Takes what is sent for a call: the answer to one POST, or the one output of stdio. */
 export interface Outlet {
-  /** Whether it is too late to answer with an error of the transport. */
-  readonly begun: boolean;
   /** Runs `listener` if the reader goes before the response. */
   onLost(listener: () => void): void;
   /** Sends a message ahead of the response. */
@@ -32,7 +30,8 @@ export interface Surroundings extends Belonging {
   readonly serverInfo: Implementation;
 }
 
-const sessionGone: Failure = { status: 404, code: codes.request, message: 'Session not found' };
+// No 404: that would say that nothing was done, and clients send such a request again in a new session.
+const sessionEnded: Failure = { status: 200, code: codes.internal, message: 'The session ended while the call ran' };
 const closing: Failure = {
   status: 503,
   code: codes.internal,
@@ -149,7 +148,7 @@ export class RunningCall implements Call, Cancellable, Open {
   }
 
   endSession(): void {
-    this.#stop(sessionGone);
+    this.#stop(sessionEnded);
   }
 
   tick(): void {
@@ -165,11 +164,11 @@ export class RunningCall implements Call, Cancellable, Open {
     this.#stop(closing);
   }
 
-  /** Stops; `failure` is answered if the answer has not begun, and where it has, the stream ends without a response. */
+  /** Stops, with a failure for an answer or without one. */
   #stop(failure: Failure | undefined): void {
     if (this.#over) return;
     this.#over = true;
-    if (failure === undefined || this.#answer.begun) this.#answer.skip();
+    if (failure === undefined) this.#answer.skip();
     else this.#respond(failure);
     this.#abort?.abort();
   }

@@ -1,7 +1,7 @@
 import type { Json } from '../../../host/session.ts';
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { begin, Events, resultOf, rpc, send, start } from '../../support/wire.ts';
+import { begin, errorOf, Events, resultOf, rpc, send, start } from '../../support/wire.ts';
 import type { Body } from '../../support/wire.ts';
 
 for (const version of ['2025-06-18', '2025-11-25']) {
@@ -55,6 +55,9 @@ test('a session that ends while a question is open ends the call', async (t) => 
   const stream = await Events.open(url, session, rpc('tools/call', { name: 'ask' }, 1));
   const { id = null } = (await stream.next()) ?? {};
   await send(url, '', session, 'DELETE');
+  // An answer, so that nobody waits for one until his patience ends.
+  const answer = (await stream.next()) ?? {};
+  assert.deepEqual([answer['id'], errorOf(answer)['code']], [1, -32603]);
   assert.equal(await stream.next(), undefined);
   assert.equal((await send(url, { jsonrpc: '2.0', id, result: { action: 'cancel' } }, session)).status, 404);
 });
