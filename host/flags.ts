@@ -8,6 +8,7 @@ import { durationForms, formatDuration, parseDuration } from './duration.ts';
 export class UsageError extends Error {}
 
 export const serveFlags = {
+  stdio: { type: 'boolean', default: false },
   bucket: { type: 'string', default: defaults.bucket },
   host: { type: 'string', default: defaults.host },
   port: { type: 'string', default: String(defaults.port) },
@@ -32,17 +33,23 @@ export const sessionsFlags = {
   help: { type: 'boolean' },
 } as const satisfies ParseArgsOptionsConfig;
 
+/** The flags of `serve` that speak of a port. */
+const portFlags: readonly string[] = ['host', 'port', 'path', 'allow-origin', 'allow-host'];
+
 export const actions = ['list', 'show', 'terminate', 'delete'] as const;
 
 /** What `serve` was asked for; `undefined` if for help. */
 export function readServe(args: readonly string[]) {
-  const { values, positionals } = parse('serve', args, serveFlags);
+  const { values, positionals, given } = parse('serve', args, serveFlags);
   if (values.help) return undefined;
+  const misplaced = values.stdio && given.find((name) => portFlags.includes(name));
+  if (misplaced) throw new UsageError(`--${misplaced}: expected no such flag beside --stdio, which opens no port`);
   const [app, ...more] = positionals;
   if (more.length > 0) throw new UsageError(`serve: expected one APP, not also "${more[0]}"`);
   if (app === '') throw new UsageError('serve: expected the path of APP, not ""');
   return {
     app,
+    stdio: values.stdio,
     level: oneOf('log-level', values['log-level'], logLevels),
     format: oneOf('log-format', values['log-format'], logFormats),
     options: {
@@ -89,7 +96,15 @@ export function readSessions(args: readonly string[]) {
 
 function parse<T extends ParseArgsOptionsConfig>(command: string, args: readonly string[], options: T) {
   try {
-    return parseArgs({ args: separate(args, options), options, allowPositionals: true, strict: true });
+    const config = {
+      args: separate(args, options),
+      options,
+      allowPositionals: true,
+      strict: true,
+      tokens: true,
+    } as const;
+    const { values, positionals, tokens } = parseArgs(config);
+    return { values, positionals, given: tokens.flatMap((token) => (token.kind === 'option' ? token.name : [])) };
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     const why = error.message.split(/\. |\.?\n/)[0] ?? '';

@@ -1,3 +1,4 @@
+import type { Readable, Writable } from 'node:stream';
 import type { BeginHook } from './beginning.ts';
 import type { AnyBucket } from './bucket/bucket.ts';
 import { openBucket } from './bucket/open.ts';
@@ -11,6 +12,8 @@ import { Registry } from './registry.ts';
 import type { Mode } from './revisions/all.ts';
 import { listen } from './server.ts';
 import { Sessions } from './session.ts';
+import { claimStdout } from './stdio/stdout.ts';
+import { Stdio } from './stdio/stdio.ts';
 import { loadTransitions } from './transitions.ts';
 import { createHandler as webHandler } from './web.ts';
 
@@ -84,6 +87,24 @@ export interface Server {
   close(): Promise<void>;
 }
 
+export interface StdioOptions extends Omit<HandlerOptions, 'path' | 'allowOrigins' | 'allowHosts' | 'authenticate'> {
+  /** Where the messages of the client come from; stdin if absent. */
+  readonly input?: Readable;
+  /** Where those for it go; stdout if absent, and then whatever else the program prints there goes to stderr. */
+  readonly output?: Writable;
+}
+
+/** A server of one client. */
+export interface StdioServer {
+  /** Resolves when the input has ended or {@link close} was called, and all that follows is done. */
+  readonly closed: Promise<void>;
+  /**
+   * Reads no more, lets running calls finish, deletes the session, and closes what was opened; as the end of the input does.
+   * When that is under way, running calls are aborted.
+   */
+  close(): Promise<void>;
+}
+
 /** A server without a port: answers the requests that a host of one's own hands it. */
 export interface Handler {
   (request: Request): Promise<Response>;
@@ -107,6 +128,24 @@ export async function serve(registry: Registry, options: ServeOptions = {}): Pro
     await finish();
     throw error;
   }
+}
+
+/**
+ * Serves a registry to one client over stdin and stdout, or other streams, a message a line. A session lasts as long as the
+ * streams. Fails with `BucketError` if the bucket cannot be opened.
+ */
+export async function serveStdio(registry: Registry, options: StdioOptions = {}): Promise<StdioServer> {
+  if (!Registry.is(registry)) throw new TypeError('serveStdio: expected a Registry');
+  const { transport, finish } = await assemble(registry, options);
+  const { input = process.stdin } = options;
+  const { output, release } = options.output === undefined ? claimStdout() : { output: options.output };
+  const stdio = new Stdio({ ...transport, input, output });
+  const closed = stdio.closed.then(finish).finally(release);
+  const close = () => {
+    void stdio.close();
+    return closed;
+  };
+  return { closed, close };
 }
 
 /**

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { readServe, readSessions, UsageError } from './flags.ts';
-import type { Server } from './library.ts';
+import type { Registry, Server, StdioServer } from './library.ts';
+import type { Log } from './log.ts';
 import { serveUsage, sessionsUsage, usage } from './usage.ts';
 import { createLog } from './write-log.ts';
 
@@ -26,14 +27,36 @@ async function main([command, ...rest]: readonly string[]): Promise<void> {
 async function serveCommand(args: readonly string[]): Promise<void> {
   const asked = readServe(args);
   if (asked === undefined) return say(serveUsage);
-  const { app, level, format, options } = asked;
+  const { app, stdio, level, format, options } = asked;
   const colour = process.stderr.isTTY && !process.env['NO_COLOR'];
   const log = createLog({ level, format, colour, write: (line) => process.stderr.write(line) });
   // Otherwise Node writes its warnings itself, and not as log lines.
   process.removeAllListeners('warning');
   process.on('warning', ({ name, message }) => log('warning', 'process warning', { name, message }));
+  // Before the app is loaded: it may print.
+  const output = stdio ? (await import('./stdio/stdout.ts')).claimStdout().output : undefined;
+  const started = stopAtSignal(log);
+  const registry = await load(app);
+  const { serve, serveStdio } = await import('./library.ts');
+  if (output !== undefined) {
+    const server = await serveStdio(registry, { ...options, output, log });
+    started(server);
+    log('info', 'serving stdin and stdout');
+    await server.closed;
+    process.exit(0);
+  }
+  try {
+    const server = await serve(registry, { ...options, log });
+    started(server);
+    await say(`listening on ${server.url}\n`);
+  } catch (error) {
+    throw listenError(error, options.host, options.port) ?? error;
+  }
+}
 
-  let server: Server | undefined;
+/** Ends the process in good order at a signal, and at once at a second one. Returns what is to be told of the server. */
+function stopAtSignal(log: Log): (server: Server | StdioServer) => void {
+  let server: Server | StdioServer | undefined;
   let stopped: number | undefined;
   const stop = (signal: NodeJS.Signals): void => {
     if (stopped !== undefined) {
@@ -47,20 +70,18 @@ async function serveCommand(args: readonly string[]): Promise<void> {
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
+  return (started) => {
+    server = started;
+  };
+}
 
+async function load(app: string | undefined): Promise<Registry> {
   const stuck = (): void => fail(new Error(`cannot load "${app}": it waits at its top level for what never comes`));
   process.on('beforeExit', stuck);
   const { loadApp } = await import('./app.ts');
   const registry = await loadApp(app);
   process.off('beforeExit', stuck);
-
-  const { serve } = await import('./library.ts');
-  try {
-    server = await serve(registry, { ...options, log });
-  } catch (error) {
-    throw listenError(error, options.host, options.port) ?? error;
-  }
-  await say(`listening on ${server.url}\n`);
+  return registry;
 }
 
 async function sessionsCommand(args: readonly string[]): Promise<void> {

@@ -125,7 +125,7 @@ export function parse(text: string): Message | readonly Message[] {
   try {
     body = JSON.parse(text);
   } catch {
-    throw new Refusal(400, codes.parse, 'The body is not JSON');
+    throw new Refusal(400, codes.parse, 'The message is not JSON');
   }
   if (!Array.isArray(body)) return toMessage(body);
   if (body.length === 0) throw new Refusal(400, codes.request, 'The batch is empty');
@@ -136,7 +136,7 @@ export function parse(text: string): Message | readonly Message[] {
 }
 
 function toMessage(body: unknown): Message {
-  if (!isMembers(body)) throw new Refusal(400, codes.request, 'The body is not a JSON-RPC message');
+  if (!isMembers(body)) throw new Refusal(400, codes.request, 'The message is not a JSON object');
   const id = body['id'];
   const readable = typeof id === 'string' || (typeof id === 'number' && Number.isSafeInteger(id));
   const known = readable ? id : undefined;

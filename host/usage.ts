@@ -1,7 +1,7 @@
 import { defaults, logFormats, logLevels, modes } from './config.ts';
 import { formatDuration } from './duration.ts';
 
-export const usage = `mcp-session: durable MCP sessions over Streamable HTTP
+export const usage = `mcp-session: durable MCP sessions over Streamable HTTP and stdio
 
   mcp-session serve [APP] [FLAGS]
   mcp-session sessions list|show ID|terminate ID|delete ID [FLAGS]
@@ -12,6 +12,7 @@ export const serveUsage = `mcp-session serve [APP] [FLAGS]
 
 APP is a TypeScript or JavaScript module whose default export is a Registry. Without it the demo app is served.
 
+  --stdio              serves one client over stdin and stdout instead of a port (off)
   --bucket URL         memory: or sqlite:PATH[?sync=full|normal][&busy=MILLISECONDS]
                        (${defaults.bucket})
   --host ADDRESS       the name or address to listen on (${defaults.host})
@@ -28,8 +29,9 @@ APP is a TypeScript or JavaScript module whose default export is a Registry. Wit
   --help               prints this
 
 A TIME is a number and ms, s, m, h or d, from 1ms to 3650d: 500ms, 90s, 10m, 1h, 30d.
-When it is ready it prints "listening on URL"; everything else goes to stderr. SIGTERM and SIGINT let running calls
-finish and end with 0; a second one ends at once.
+When it listens it prints "listening on URL"; everything else goes to stderr. With --stdio only the protocol is on
+stdout, and the end of stdin ends it. SIGTERM and SIGINT let running calls finish and end with 0; a second one ends at
+once.
 `;
 
 export const sessionsUsage = `mcp-session sessions list|show ID|terminate ID|delete ID [FLAGS]

@@ -17,9 +17,14 @@ const wrong: readonly [args: string[], message: RegExp][] = [
   [['--port', '3'], /unknown flag "--port": expected serve/],
   [['--version', 'x'], /--version: expected nothing after it, not "x"/],
   [['--help', 'x'], /--help: expected nothing after it, not "x"/],
-  [['serve', '--bogus'], /unknown option '--bogus': expected --bucket .* --help/],
-  [['serve', '-p'], /unknown option '-p': expected --bucket/],
-  [['serve', '--stdio'], /unknown option '--stdio': expected --bucket/],
+  [['serve', '--bogus'], /unknown option '--bogus': expected --stdio .* --help/],
+  [['serve', '-p'], /unknown option '-p': expected --stdio/],
+  [['serve', '--stdio=yes'], /'--stdio' does not take an argument/],
+  [['serve', '--stdio', '--port', '0'], /--port: expected no such flag beside --stdio, which opens no port/],
+  [['serve', '--host=::1', '--stdio'], /--host: expected no such flag beside --stdio/],
+  [['serve', '--stdio', '--path', '/mcp'], /--path: expected no such flag beside --stdio/],
+  [['serve', '--stdio', '--allow-origin', '*'], /--allow-origin: expected no such flag beside --stdio/],
+  [['serve', '--stdio', '--allow-host', '*'], /--allow-host: expected no such flag beside --stdio/],
   [['serve', '--help=1'], /'--help' does not take an argument/],
   [['serve', '--bogus\nmcp-session: forged'], /unknown option '--bogus/],
   [['serve', 'a.ts', 'b.ts'], /one APP, not also "b.ts"/],
@@ -136,6 +141,7 @@ describe('right arguments', () => {
   test('without flags the defaults hold, which are those of the library', () => {
     const asked = readServe([]);
     const { logLevel, logFormat, ...shared } = defaults;
+    assert.equal(asked?.stdio, false);
     assert.equal(asked?.level, logLevel);
     assert.equal(asked?.format, logFormat);
     assert.deepEqual(asked?.options, { ...shared, allowOrigins: [], allowHosts: [] });
@@ -155,6 +161,7 @@ describe('right arguments', () => {
     );
     assert.deepEqual(asked, {
       app: 'app.ts',
+      stdio: false,
       level: 'debug',
       format: 'json',
       options: {
@@ -170,6 +177,14 @@ describe('right arguments', () => {
         namespace: 'a/b ü',
       },
     });
+  });
+
+  test('--stdio goes with every flag that does not speak of a port', () => {
+    const flags = '--bucket memory: --mode stateful --session-ttl 1d --state-ttl 1m --namespace a --log-level error';
+    const asked = readServe(['--stdio', 'app.ts', ...flags.split(' ')]);
+    assert.equal(asked?.stdio, true);
+    assert.equal(asked.app, 'app.ts');
+    assert.equal(asked.options.mode, 'stateful');
   });
 
   test('an id that begins with dashes is an id', () => {
