@@ -1,4 +1,4 @@
-import type { RequestId } from './call.ts';
+import type { RequestId, WebRequest } from './call.ts';
 import { type Log, traceOf } from './log.ts';
 import { encodeError, failureOf } from './rpc.ts';
 import { EventStream } from './sse.ts';
@@ -33,16 +33,44 @@ export function streamReply(stream: EventStream, sessionId?: string): Reply {
 }
 
 /** The answer to a request that failed before it became a call. */
-export function failedReply(error: unknown, id: RequestId | undefined, method: string, log: Log): Reply {
+export function failedReply(
+  error: unknown,
+  id: RequestId | undefined,
+  method: string,
+  log: Log,
+  request: WebRequest,
+): Reply {
   const failure = failureOf(error);
-  if (failure.bug) logBug(log, method, error);
+  if (failure.bug) logBug(log, method, error, request);
   const reply = jsonReply(failure.status, encodeError(id, failure.code, failure.message, failure.data));
   return failure.headers === undefined ? reply : { ...reply, headers: { ...reply.headers, ...failure.headers } };
 }
 
 /** Reports what should not have happened. The client hears no details. */
-export function logBug(log: Log, method: string, error: unknown): void {
-  log('error', 'request failed', { method: method.slice(0, 100), error: traceOf(error) });
+export function logBug(log: Log, method: string, error: unknown, request?: WebRequest): void {
+  let trace = traceOf(error);
+  // A hook may have said what it was given.
+  for (const secret of request === undefined ? [] : secretsOf(request)) trace = trace.replaceAll(secret, '[secret]');
+  log('error', 'request failed', { method: method.slice(0, 100), error: trace });
+}
+
+/** What a request brought that belongs into no log: credentials, ids, its query. */
+function secretsOf({ headers, url }: WebRequest): string[] {
+  const credentials = headers.get('authorization') ?? '';
+  const token = credentials.slice(credentials.indexOf(' ') + 1);
+  const query = url.slice(url.indexOf('?') + 1 || url.length);
+  const found = [token, headers.get('cookie'), headers.get('mcp-session-id'), query, decoded(query)];
+  // What is shorter is part of ordinary words, and no secret.
+  return found.filter((secret) => secret !== null && secret.length > 3) as string[];
+}
+
+function decoded(query: string): string {
+  try {
+    return decodeURIComponent(query);
+  } catch (error) {
+    if (error instanceof URIError) return '';
+    throw error;
+  }
 }
 
 /**

@@ -177,7 +177,7 @@ export class Calls {
       }
       call.succeed(await this.#result(call));
     } catch (error) {
-      if (call.fail(error)) logBug(this.#options.log, call.method, error);
+      if (call.fail(error)) logBug(this.#options.log, call.method, error, call.request);
     } finally {
       this.#open.delete(call);
       if (session !== null) this.#live.leave(session, call);

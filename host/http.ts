@@ -137,7 +137,8 @@ class HttpTransport implements Transport {
   }
 
   #failed(error: unknown, request: WebRequest): Reply {
-    return failedReply(error, error instanceof Refusal ? error.id : undefined, request.method, this.#options.log);
+    const id = error instanceof Refusal ? error.id : undefined;
+    return failedReply(error, id, request.method, this.#options.log, request);
   }
 }
 

@@ -11,7 +11,10 @@ export type Log = (level: LogLevel, event: string, fields?: LogFields) => void;
 
 /** What a log says of something thrown that nobody expected. */
 export function traceOf(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+  if (!(error instanceof Error)) return String(error);
+  const trace = error.stack ?? error.message;
+  // Parsers quote what they could not read, and that may be a stored value.
+  return error instanceof SyntaxError ? trace.replace(error.message, 'unexpected text') : trace;
 }
 
 /** The first 16 hex digits of SHA-256 over the UTF-8 of `text`: tells two ids apart without showing them. */

@@ -51,7 +51,8 @@ export class Serving {
       return await this.#message(body, request, scope);
     } catch (error) {
       const id = body.kind === 'request' ? body.id : undefined;
-      return failedReply(error, id, body.kind === 'response' ? 'response' : body.method, this.#options.log);
+      const method = body.kind === 'response' ? 'response' : body.method;
+      return failedReply(error, id, method, this.#options.log, request);
     }
   }
 

@@ -1,5 +1,5 @@
 import { BucketError } from '../../host/bucket/bucket.ts';
-import type { Entry } from '../../host/bucket/bucket.ts';
+import type { AsyncBucket, Bucket, Entry } from '../../host/bucket/bucket.ts';
 import { MemoryBucket } from '../../host/bucket/memory.ts';
 
 /** A bucket that can be made to fail, and that counts how often it is asked. */
@@ -26,4 +26,20 @@ export class SwitchedBucket extends MemoryBucket {
     this.asked += 1;
     if (this.down) throw new BucketError('unavailable', 'cannot reach the store: it was switched off');
   }
+}
+
+/** A bucket that answers a turn of the event loop later, so that everything can come between. */
+export function later(bucket: Bucket): AsyncBucket {
+  const soon = <T>(run: () => T) => new Promise<T>((resolve) => setImmediate(() => resolve(run())));
+  return {
+    kind: bucket.kind,
+    get: (key) => soon(() => bucket.get(key)),
+    set: (key, value) => soon(() => bucket.set(key, value)),
+    delete: (key) => soon(() => bucket.delete(key)),
+    exists: (key) => soon(() => bucket.exists(key)),
+    list: (cursor) => soon(() => bucket.list(cursor)),
+    swap: (key, expected, value) => soon(() => bucket.swap(key, expected, value)),
+    settled: () => bucket.settled(),
+    close: () => bucket.close(),
+  };
 }

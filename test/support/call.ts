@@ -1,3 +1,4 @@
+import { after } from 'node:test';
 import type { Call, Implementation, Notification, ProtocolLogLevel, Revision, WebRequest } from '../../host/call.ts';
 import { MemoryBucket } from '../../host/bucket/memory.ts';
 import type { AnyBucket } from '../../host/bucket/bucket.ts';
@@ -7,9 +8,14 @@ import type { Log } from '../../host/log.ts';
 import type { Registry } from '../../host/registry.ts';
 import { type Json, type Scope, type Session, Sessions } from '../../host/session.ts';
 import { loadTransitions } from '../../host/transitions.ts';
+import { Audit } from './audit.ts';
 
 const transitions = await loadTransitions();
 const minute = 60_000;
+const audit = new Audit();
+
+// The whole log of all tests of a file.
+after(() => audit.check());
 
 type Members = { readonly [name: string]: Json };
 
@@ -27,7 +33,7 @@ export interface CallOptions {
   readonly logLevel?: ProtocolLogLevel;
   readonly canPush?: boolean;
   /** Answers a pushed question; without it nobody does. */
-  readonly user?: (question: Pushed) => Members | Promise<Members> | undefined;
+  readonly user?: (question: Pushed) => Members | Promise<Members | undefined> | undefined;
 }
 
 export interface Pushed {
@@ -47,12 +53,12 @@ export class Host {
     registry: Registry,
     bucket: AnyBucket = new MemoryBucket(),
     clock: { time: number } = { time: 1_800_000_000_000 },
-    log: Log = () => undefined,
+    log: Log = audit.log,
   ) {
     this.clock = clock;
     const now = () => this.clock.time;
     const ttl = { sessionTtl: 60 * minute, stateTtl: 10 * minute };
-    this.sessions = new Sessions({ bucket, transitions, log, ...ttl, now });
+    this.sessions = new Sessions({ bucket: audit.watching(bucket), transitions, log, ...ttl, now });
     this.dispatcher = new Dispatcher(registry, this.hub, { now, log });
   }
 

@@ -5,12 +5,12 @@ import type { TestContext } from 'node:test';
 import { MemoryBucket } from '../../host/bucket/memory.ts';
 import type { AnyBucket } from '../../host/bucket/bucket.ts';
 import { Hub } from '../../host/hub.ts';
-import type { LogFields, LogLevel } from '../../host/log.ts';
 import { listen } from '../../host/server.ts';
 import type { Listening, ServerOptions } from '../../host/server.ts';
 import { Sessions } from '../../host/session.ts';
 import type { Json } from '../../host/session.ts';
 import { loadTransitions } from '../../host/transitions.ts';
+import { Audit, type Event } from './audit.ts';
 import { ToolDispatch } from './dispatch.ts';
 import type { Tool } from './dispatch.ts';
 
@@ -33,20 +33,18 @@ export interface Started {
   readonly sessions: Sessions;
   readonly dispatch: ToolDispatch;
   readonly hub: Hub;
-  readonly events: { level: LogLevel; event: string; fields: LogFields | undefined }[];
+  readonly events: readonly Event[];
 }
 
-/** Starts a server that ends with the test. */
+/** Starts a server that ends with the test. Its whole log is looked through then. */
 export async function start(test: TestContext, options: StartOptions = {}): Promise<Started> {
   const { store: bucket = new MemoryBucket(), tools, now, sessionTtl = 3_600_000, ...rest } = options;
-  const events: Started['events'] = [];
-  const log = (level: LogLevel, event: string, fields?: LogFields): void => {
-    events.push({ level, event, fields });
-  };
+  const audit = new Audit();
+  const { events, log } = audit;
   const hub = new Hub();
   const dispatch = new ToolDispatch(hub, tools);
   const sessions = new Sessions({
-    bucket,
+    bucket: audit.watching(bucket),
     transitions,
     log,
     sessionTtl,
@@ -57,6 +55,7 @@ export async function start(test: TestContext, options: StartOptions = {}): Prom
   test.after(async () => {
     await server.close();
     await sessions.close();
+    audit.check();
   });
   return { server, url: server.url, bucket, sessions, dispatch, hub, events };
 }
