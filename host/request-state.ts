@@ -36,17 +36,18 @@ export async function leave(call: Call, known: Known, asked: ReadonlyMap<string,
  * several calls that bring it one gets it. Anything wrong leaves it as it was.
  */
 export async function take(call: Call): Promise<Known | undefined> {
+  // Some clients write null for what they leave out.
   const { requestState, inputResponses } = call.params;
-  if (inputResponses !== undefined && !isMembers(inputResponses)) throw malformed('expected an object');
+  const responses = inputResponses ?? {};
+  if (!isMembers(responses)) throw malformed('expected an object');
   // Answers without a state are answers to nothing: nobody asked.
-  if (requestState === undefined) return undefined;
+  if (requestState === undefined || requestState === null) return undefined;
   if (typeof requestState !== 'string') throw invalid();
   const record = await call.sessions.open('request-state', call.scope, requestState);
   if (record === undefined) throw invalid();
   const answers = new Map(readAnswers(record));
   for (const [key, question] of Object.entries(parsed<Question>(record, notes.questions))) {
-    const response =
-      inputResponses !== undefined && Object.hasOwn(inputResponses, key) ? inputResponses[key] : undefined;
+    const response = Object.hasOwn(responses, key) ? responses[key] : undefined;
     if (response === undefined) continue;
     if (!(await isShaped(question, response))) throw malformed('expected a result of the question under each key');
     // What does not fit the question is as good as no answer: the handler asks again.

@@ -162,10 +162,10 @@ export class Session {
     this.#sessions.tell(this.#tracked, 'info', 'elicitation expired');
   }
 
-  /** The question as the bucket holds it now; `undefined` if it was forgotten or the session is gone. */
+  /** The question as the bucket holds it now; `undefined` if it was forgotten or the session has ended. */
   async question(id: string): Promise<StoredQuestion | undefined> {
     const view = await this.#sessions.look(this.#tracked, this.#scope);
-    if (view === undefined) return undefined;
+    if (view === undefined || view.terminated) return undefined;
     const questions: Record<string, StoredQuestion> = JSON.parse(view.questions);
     return Object.hasOwn(questions, id) ? questions[id] : undefined;
   }

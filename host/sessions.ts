@@ -84,6 +84,9 @@ export class Sessions {
   #work: Promise<void> = Promise.resolve();
 
   constructor({ bucket, transitions, log, sessionTtl, stateTtl, now = Date.now }: SessionsOptions) {
+    for (const [name, ttl] of Object.entries({ sessionTtl, stateTtl })) {
+      if (!(ttl >= 1 && Number.isFinite(ttl))) throw new TypeError(`${name}: expected 1 millisecond or more`);
+    }
     this.#bucket = bucket;
     this.#transitions = transitions;
     this.#log = log;
