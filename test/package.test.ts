@@ -45,7 +45,7 @@ test('the library can be imported', () => {
   for (const name of ['Registry', 'serve', 'createHandler']) assert.ok(names.includes(name), `${name} of ${names}`);
 });
 
-test("a session over a bucket of one's own takes ten lines", () => {
+test("row 62 a session over a bucket of one's own takes ten lines", () => {
   const printed = runModule(`
     import { instantiate } from 'mcp-session/component';
     const entries = new Map();
@@ -78,7 +78,7 @@ test('the transitions can be used on their own', () => {
   assert.equal(printed, 'Refusal unreadable\n');
 });
 
-test('the bucket contract can be run', () => {
+test('row 88 the bucket contract can be run', () => {
   const printed = runModule(`
     import * as contract from 'mcp-session/bucket-contract';
     console.log(Object.values(contract).some((cases) => Array.isArray(cases) && cases.length > 10));

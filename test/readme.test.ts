@@ -32,7 +32,7 @@ async function program(name: string, text: string): Promise<string> {
   return stdout;
 }
 
-describe('what the README shows', () => {
+describe('row 89 what the README shows', () => {
   before(() => mkdir(folder, { recursive: true }));
   after(() => rm(folder, { recursive: true }));
 

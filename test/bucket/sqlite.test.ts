@@ -33,7 +33,7 @@ async function succeeds(process: ChildProcess): Promise<void> {
 const throwsCode = (code: BucketErrorCode, run: () => unknown) =>
   assert.throws(run, (error) => error instanceof BucketError && error.code === code);
 
-describe('several processes on one file', () => {
+describe('row 90 several processes on one file', () => {
   test('count exactly', async () => {
     const path = fresh();
     await Promise.all(Array.from({ length: 4 }, () => succeeds(start('increment', path, 2500))));
@@ -265,7 +265,7 @@ describe('a bucket URL', () => {
     throwsCode('unavailable', () => openBucket(`sqlite:${join(folder, 'nowhere', 'a.db')}`));
   });
 
-  test('opens memory and files', async () => {
+  test('row 57 opens memory and files', async () => {
     const memory = openBucket('memory:');
     assert.ok(memory instanceof MemoryBucket);
     const bucket = openBucket(`sqlite:${join(folder, 'a%20b%3F.db')}?sync=normal&busy=10`);

@@ -5,7 +5,7 @@ import { call, initialize, Served, temporaryFolder } from './run.ts';
 
 const folder = temporaryFolder();
 
-test('every acknowledged call is there after kill -9, twenty times over', async () => {
+test('row 90 every acknowledged call is there after kill -9, twenty times over', async () => {
   const bucket = `sqlite:${join(folder, 'killed.db')}`;
   let session = '';
   let acknowledged = 0;

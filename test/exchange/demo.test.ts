@@ -16,7 +16,7 @@ describe('the demo app', () => {
     assert.equal(textOf(await host.tool('remember', { what: 'b' }, { session: again ?? null })), '2 so far');
   });
 
-  test('loses nothing when forty remember at once', async () => {
+  test('row 10 loses nothing when forty remember at once', async () => {
     const host = new Host(demo);
     const session = await host.begin();
     const texts = await Promise.all(
@@ -29,7 +29,7 @@ describe('the demo app', () => {
     assert.equal((last.structuredContent as Visit).seen.length, 41);
   });
 
-  test('counts exactly: ten bumps at once, and one more is 11', async () => {
+  test('row 12 counts exactly: ten bumps at once, and one more is 11', async () => {
     const host = new Host(demo);
     const session = await host.begin();
     const counts = await Promise.all(Array.from({ length: 10 }, () => host.tool('bump', {}, { session })));
@@ -40,7 +40,7 @@ describe('the demo app', () => {
     assert.equal(textOf(await host.tool('bump', {}, { session })), '11');
   });
 
-  test('without a session, remember and bump begin anew, and visit goes on by its handle', async () => {
+  test('row 2 row 3 without a session, remember and bump begin anew, and visit goes on by its handle', async () => {
     const host = new Host(demo);
     assert.equal(textOf(await host.tool('remember', { what: 'a' }, { revision: modern })), '1 so far');
     assert.equal(textOf(await host.tool('bump', {}, { revision: modern })), '1');
@@ -71,7 +71,7 @@ describe('the demo app', () => {
     assert.equal((await visit(handle)).seen.length, 1);
   });
 
-  test('shows arguments alone', async () => {
+  test('row 34 shows arguments alone', async () => {
     const { tools } = await new Host(demo).request('tools/list', {});
     const shown = (tools as unknown as List).map(({ name, inputSchema }) => [
       name,
@@ -99,7 +99,7 @@ describe('the demo app', () => {
     assert.equal((await host.tool('process', { steps: 101 })).isError, true);
   });
 
-  test('knows its client on every revision', async () => {
+  test('row 35 finding 21 knows its client on every revision', async () => {
     const host = new Host(demo);
     const scope = { namespace: '', owner: 'alice' };
     for (const revision of ['2025-03-26', '2025-06-18', '2025-11-25', modern] as const) {
@@ -111,7 +111,7 @@ describe('the demo app', () => {
   });
 
   for (const revision of ['2025-06-18', '2025-11-25'] as const) {
-    test(`purges after a question on the stream of ${revision}`, async () => {
+    test(`row 35 purges after a question on the stream of ${revision}`, async () => {
       const host = new Host(demo);
       const session = await host.begin();
       const options = { revision, session, capabilities: everything };
@@ -123,7 +123,7 @@ describe('the demo app', () => {
     });
   }
 
-  test('purges after a question in the result of 2026-07-28, on any node, once, and only what was asked about', async () => {
+  test('row 35 purges after a question in the result of 2026-07-28, on any node, once, and only what was asked about', async () => {
     const bucket = new MemoryBucket();
     const [one, two] = [new Host(demo, bucket), new Host(demo, bucket)];
     const options = { revision: modern, capabilities: everything };

@@ -37,7 +37,7 @@ class Provided {
 }
 
 describe('a dependency', () => {
-  test('is made at its first use, once for all uses of a run, and closed after it', async () => {
+  test('row 54 is made at its first use, once for all uses of a run, and closed after it', async () => {
     const provided = new Provided();
     let made = 0;
     const counter = provided.provide('counter', async () => ({ n: ++made }));
@@ -72,7 +72,7 @@ describe('a dependency', () => {
     assert.deepEqual(Object.keys(JSON.parse(listed).tools[0].inputSchema.properties), ['n']);
   });
 
-  test('sees what the handler threw, whatever becomes of it', async () => {
+  test('row 54 sees what the handler threw, whatever becomes of it', async () => {
     const provided = new Provided();
     const { events, host } = provided;
     const transaction = provided.provide('transaction', () => ({}));

@@ -15,7 +15,7 @@ function hostOf(handler: (exchange: Exchange) => string | Promise<string>): Host
 const call = { name: 't' };
 
 describe('an exchange', () => {
-  test('sends progress only with a token, with its type, and only if it grew', async () => {
+  test('row 48 finding 11 fault 102 fault 104 sends progress only with a token, with its type, and only if it grew', async () => {
     const host = hostOf((exchange) => {
       for (const done of [1, 1, 0.5, 2.5, Number.NaN, Number.POSITIVE_INFINITY, 3]) exchange.progress(done);
       exchange.progress(4, 10, 'nearly');
@@ -35,7 +35,7 @@ describe('an exchange', () => {
     }
   });
 
-  test('sends log messages of the level asked for and above, none if none was asked for', async () => {
+  test('row 49 sends log messages of the level asked for and above, none if none was asked for', async () => {
     const host = hostOf((exchange) => {
       for (const level of logLevels) exchange.log(level, { level }, 'printer');
       assert.throws(() => exchange.log('loud' as never, 'x'), TypeError);
@@ -55,7 +55,7 @@ describe('an exchange', () => {
     }
   });
 
-  test('hears of the cancellation, and sends nothing after it', async () => {
+  test('row 53 hears of the cancellation, and sends nothing after it', async () => {
     const started = Promise.withResolvers<void>();
     const host = hostOf(async (exchange) => {
       assert.equal(exchange.cancelled, false);
@@ -76,7 +76,7 @@ describe('an exchange', () => {
     assert.deepEqual(running.sent, []);
   });
 
-  test('does nothing for anybody once its call has ended', async () => {
+  test('row 53 does nothing for anybody once its call has ended', async () => {
     let kept: Exchange | undefined;
     const host = hostOf((exchange) => {
       kept = exchange;
@@ -96,7 +96,7 @@ describe('an exchange', () => {
     assert.deepEqual(ended.sent, []);
   });
 
-  test('shows what the request is', async () => {
+  test('row 2 shows what the request is', async () => {
     const host = hostOf((exchange) => {
       const { revision, owner, clientCapabilities, request, session, state } = exchange;
       assert.equal(session, null);
@@ -113,7 +113,7 @@ describe('an exchange', () => {
     });
   });
 
-  test('opens a handle for its owner alone; an id of another kind is none', async () => {
+  test('row 3 row 4 row 6 finding 5 finding 6 opens a handle for its owner alone; an id of another kind is none', async () => {
     const session = Promise.withResolvers<string>();
     const host = hostOf(async ({ sessions }) => {
       const opened = await sessions.open();
@@ -144,7 +144,7 @@ describe('an exchange', () => {
     assert.equal(await uses(handle, { namespace: 'other', owner: 'alice' }), undefined);
   });
 
-  test('keeps its handles alive as long as the call runs, and by use alone', async () => {
+  test('row 5 finding 15 keeps its handles alive as long as the call runs, and by use alone', async () => {
     const hour = 3_600_000;
     let id = '';
     const host: Host = hostOf(async ({ sessions }) => {

@@ -25,7 +25,7 @@ const shown = ({ action, content, error }: Answer) => JSON.stringify({ action, c
 const age = elicit('How old?', z.object({ age: z.int(), name: z.string().optional() }));
 
 describe('a question on the stream of a call', () => {
-  test('is stored before it is sent, under an id nobody guesses, and forgotten when it is answered', async () => {
+  test('row 44 is stored before it is sent, under an id nobody guesses, and forgotten when it is answered', async () => {
     const { session, call } = await asking(async (exchange) => shown(await exchange.ask('age', age)));
     const running = call({
       user: async ({ id, method, params }) => {
@@ -41,7 +41,7 @@ describe('a question on the stream of a call', () => {
     assert.equal(await session.question(question?.id ?? ''), undefined);
   });
 
-  test('never reads as accepted unless the client accepted it', async () => {
+  test('row 39 row 40 finding 1 never reads as accepted unless the client accepted it', async () => {
     const { call } = await asking(async (exchange) => shown(await exchange.ask('age', age)));
     const answered = async (response: object) => textOf(await call({ user: () => response as never }).run());
     const error = { code: -1, message: 'no', action: 'accept' };
@@ -55,7 +55,7 @@ describe('a question on the stream of a call', () => {
     }
   });
 
-  test('stays open while answers come that do not fit it', async () => {
+  test('row 41 stays open while answers come that do not fit it', async () => {
     const { session, call } = await asking(async (exchange) => shown(await exchange.ask('age', age)));
     const running = call({
       user: async ({ id }) => {
@@ -69,7 +69,7 @@ describe('a question on the stream of a call', () => {
     assert.match(textOf(await running.run()), /"age":7/);
   });
 
-  test('is answered through another process', async () => {
+  test('row 44 row 64 is answered through another process', async () => {
     const bucket = new MemoryBucket();
     const { host, session, call } = await asking(async (exchange) => shown(await exchange.ask('age', age)), bucket);
     const other = new Host(new Registry({ name: 'other', version: '1' }), bucket, host.clock);
@@ -123,7 +123,7 @@ describe('a question on the stream of a call', () => {
     assert.deepEqual(second.sent, []);
   });
 
-  test('is not put twice: the same key has the same answer, also when the handler is run again', async () => {
+  test('row 36 row 43 is not put twice: the same key has the same answer, also when the handler is run again', async () => {
     let runs = 0;
     const left = { runs: [0] };
     const { call } = await asking(async (exchange) => {
@@ -159,7 +159,7 @@ describe('a question on the stream of a call', () => {
     assert.match(failureIn(same) ?? '', /asks what was answered already/);
   });
 
-  test('asks for pages, of the model and for roots where the client can', async () => {
+  test('row 45 row 46 asks for pages, of the model and for roots where the client can', async () => {
     const message = { role: 'user', content: { type: 'text', text: '?' } } as const;
     const { call } = await asking(async (exchange) => {
       const page = await exchange.ask('page', elicitUrl('Log in', 'https://example.org/'));
@@ -189,7 +189,7 @@ describe('a question on the stream of a call', () => {
     assert.match(failureIn(await old.run()) ?? '', /2025-06-18 has no words for this question/);
   });
 
-  test('is not put to a client that cannot be asked: the default, or a tool error', async () => {
+  test('row 37 is not put to a client that cannot be asked: the default, or a tool error', async () => {
     const { call } = await asking(async (exchange) => shown(await exchange.ask('age', age)));
     const able = { capabilities: everything };
     for (const [options, why] of [
@@ -218,7 +218,7 @@ describe('a question on the stream of a call', () => {
     assert.match(textOf(await preset.call({ capabilities: {}, revision: modern, session: null }).run()), /decline/);
   });
 
-  test('heeds no request state and no answers that a client of a handshake revision sends', async () => {
+  test('row 33 row 42 finding 3 finding 4 heeds no request state and no answers that a client of a handshake revision sends', async () => {
     const { host, session } = await asking((exchange) => {
       assert.equal(exchange.state, undefined);
       return String(exchange.answered('age'));

@@ -134,7 +134,7 @@ describe('resources', () => {
     await assert.rejects(read('note://asking', { revision: modern }), { code: -32021 });
   });
 
-  test('are subscribed to by a session, which any process knows and this one tells', async () => {
+  test('row 21 row 66 are subscribed to by a session, which any process knows and this one tells', async () => {
     const session = await host.begin();
     const heard: unknown[] = [];
     const stop = host.hub.subscribe(({ params }, id) => heard.push([params?.uri, id]));

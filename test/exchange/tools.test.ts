@@ -37,7 +37,7 @@ describe('what is registered', () => {
     assert.equal(registry.resources.size + registry.templates.size + registry.prompts.size, 0);
   });
 
-  test('is listed in its order, page by page, every entry once', async () => {
+  test('row 81 is listed in its order, page by page, every entry once', async () => {
     const registry = empty();
     const names = Array.from({ length: 250 }, (_, index) => `t${(index * 7) % 250}`);
     for (const name of names) registry.tool(name, {}, () => name);
@@ -210,7 +210,7 @@ describe('a tool', () => {
     assert.deepEqual([...registry.tools.keys()], ['twice', 'text', 'other']);
   });
 
-  test('that does not exist is an error, not a result', async () => {
+  test('row 55 that does not exist is an error, not a result', async () => {
     const registry = empty();
     registry.tool('t', {}, () => '');
     const host = new Host(registry);
@@ -220,7 +220,7 @@ describe('a tool', () => {
     await assert.rejects(host.request('tools/fetch', {}), { code: -32601 });
   });
 
-  test('that throws gives an error result with its message, without ids', async () => {
+  test('row 55 finding 18 that throws gives an error result with its message, without ids', async () => {
     const registry = empty();
     registry.tool('error', {}, () => {
       throw new Error('out of paper');

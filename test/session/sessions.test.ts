@@ -6,6 +6,7 @@ import { MemoryBucket } from '../../host/bucket/memory.ts';
 import type { LogFields } from '../../host/log.ts';
 import { type Session, SessionError, Sessions } from '../../host/session.ts';
 import { loadTransitions } from '../../host/transitions.ts';
+import { later } from '../support/buckets.ts';
 
 const transitions = await loadTransitions();
 const hour = 3_600_000;
@@ -26,27 +27,11 @@ function host(bucket: Bucket | AsyncBucket, clock = { time: 1_800_000_000_000 })
   return { sessions, clock, events };
 }
 
-/** A bucket that answers a turn of the event loop later, so that everything can come between. */
-function later(bucket: Bucket): AsyncBucket {
-  const soon = <T>(run: () => T) => new Promise<T>((resolve) => setImmediate(() => resolve(run())));
-  return {
-    kind: bucket.kind,
-    get: (key) => soon(() => bucket.get(key)),
-    set: (key, value) => soon(() => bucket.set(key, value)),
-    delete: (key) => soon(() => bucket.delete(key)),
-    exists: (key) => soon(() => bucket.exists(key)),
-    list: (cursor) => soon(() => bucket.list(cursor)),
-    swap: (key, expected, value) => soon(() => bucket.swap(key, expected, value)),
-    settled: () => bucket.settled(),
-    close: () => bucket.close(),
-  };
-}
-
 const bump = (session: Session) => session.update((values) => ({ ...values, n: Number(values.n ?? 0) + 1 }));
 const gone = (error: unknown) => error instanceof SessionError && error.code === 'gone';
 
 describe('sessions of a host', () => {
-  test('what is set is read by another process, a copy each time', async () => {
+  test('row 7 row 22 what is set is read by another process, a copy each time', async () => {
     const bucket = new MemoryBucket();
     const session = await host(bucket).sessions.create('session', nobody, { revision: '2025-11-25' });
     await session.set('list', [1]);
@@ -58,7 +43,7 @@ describe('sessions of a host', () => {
     assert.equal(other?.get('absent', 7), 7);
   });
 
-  test('large values and odd keys survive update', async () => {
+  test('row 23 large values and odd keys survive update', async () => {
     const { sessions } = host(new MemoryBucket());
     const session = await sessions.create('session', nobody, {});
     const large = 'x'.repeat(20_000);
@@ -75,7 +60,7 @@ describe('sessions of a host', () => {
     ['at once', (bucket: MemoryBucket) => bucket],
     ['later', later],
   ] as const) {
-    test(`four processes over one bucket that answers ${name} count exactly, and every call succeeds`, async () => {
+    test(`row 9 row 12 finding 16 four processes over one bucket that answers ${name} count exactly, and every call succeeds`, async () => {
       const bucket = new MemoryBucket();
       const hosts = Array.from({ length: 4 }, () => host(make(bucket)).sessions);
       const made = await (hosts[0] as Sessions).create('session', nobody, {});
@@ -122,7 +107,7 @@ describe('sessions of a host', () => {
     assert.ok(await host(bucket, clock).sessions.open('session', nobody, id));
   });
 
-  test('the sweep removes what expired and what is orphaned, and nothing else', async () => {
+  test('row 59 the sweep removes what expired and what is orphaned, and nothing else', async () => {
     const bucket = new MemoryBucket();
     const { sessions, clock } = host(bucket);
     const dead = await sessions.create('session', nobody, {});
@@ -140,7 +125,7 @@ describe('sessions of a host', () => {
     assert.ok(await other.sessions.open('session', nobody, live.id));
   });
 
-  test('kinds, namespaces and owners do not reach each other, and the log tells why without naming anybody', async () => {
+  test('row 6 row 74 finding 5 finding 7 kinds, namespaces and owners do not reach each other, and the log tells why without naming anybody', async () => {
     const { sessions, events } = host(new MemoryBucket());
     const ann = { namespace: 'acme', owner: 'ann' };
     const { id } = await sessions.create('session', ann, {});
@@ -178,7 +163,7 @@ describe('sessions of a host', () => {
     assert.deepEqual(results.sort(), ['other-call', 'other-call', 'other-call', 'redeemed', 'redeemed', 'won']);
   });
 
-  test('set racing terminate, delete and expiry: no acknowledged write is lost, no session revived', async () => {
+  test('row 58 set racing terminate, delete and expiry: no acknowledged write is lost, no session revived', async () => {
     const step = fc.record({
       who: fc.nat(1),
       what: fc.constantFrom('set', 'set', 'set', 'terminate', 'delete', 'expire'),

@@ -88,7 +88,7 @@ test('T-10 MODE-15 other verbs get 405 with Allow', async (t) => {
   }
 });
 
-test('T-12 a result comes as JSON', async (t) => {
+test('T-12 row 76 a result comes as JSON', async (t) => {
   const { url } = await start(t);
   const { status, headers } = await send(url, initialize());
   assert.equal(status, 200);
@@ -131,7 +131,7 @@ const accepts = [
 ];
 
 for (const { name, accept, status } of accepts) {
-  test(`Accept with ${name} answers ${status}`, async (t) => {
+  test(`row 76 Accept with ${name} answers ${status}`, async (t) => {
     const { url } = await start(t);
     assert.equal((await send(url, initialize(), { Accept: accept })).status, status);
   });
@@ -150,7 +150,7 @@ const contentTypes = [
 ];
 
 for (const { type, status } of contentTypes) {
-  test(`MODE-05 Content-Type ${type ?? 'absent'} answers ${status}`, async (t) => {
+  test(`MODE-05 row 76 Content-Type ${type ?? 'absent'} answers ${status}`, async (t) => {
     const { server, url } = await start(t);
     const body = JSON.stringify(initialize());
     const field = type === undefined ? [] : [`Content-Type: ${type}`];

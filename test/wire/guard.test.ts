@@ -19,7 +19,7 @@ import {
 const evil = 'http://evil.example.com';
 const app = 'https://app.example.org';
 
-test('T-01 T-02 a foreign Origin gets 403 on every verb, before anything is looked up or run', async (t) => {
+test('T-01 T-02 row 75 a foreign Origin gets 403 on every verb, before anything is looked up or run', async (t) => {
   const store = new SwitchedBucket();
   const { url, dispatch } = await start(t, { store });
   const session = { 'Mcp-Session-Id': await begin(url) };
@@ -111,7 +111,7 @@ const authenticate = async ({ headers }: { headers: { get(name: string): string 
   return subject === undefined ? undefined : { owner: `issuer ${subject}` };
 };
 
-test('T-11 without a valid token 401 says how to get one, and nothing is touched', async (t) => {
+test('T-11 row 71 row 72 without a valid token 401 says how to get one, and nothing is touched', async (t) => {
   const store = new SwitchedBucket();
   const { url } = await start(t, { store, authenticate, challenge: 'Bearer realm="mcp"' });
   const id = await begin(url, undefined, undefined, { Authorization: 'Bearer anna/1' });
@@ -124,7 +124,7 @@ test('T-11 without a valid token 401 says how to get one, and nothing is touched
   assert.equal(store.asked, asked);
 });
 
-test('T-51 MODE-110 MODE-111 another owner finds no session, and does it no harm', async (t) => {
+test('T-51 MODE-110 MODE-111 row 73 another owner finds no session, and does it no harm', async (t) => {
   const { url, events } = await start(t, { authenticate });
   const anna = { Authorization: 'Bearer anna/1' };
   const session = { 'Mcp-Session-Id': await begin(url, undefined, undefined, anna) };
@@ -150,7 +150,7 @@ test('MODE-114 without sessions every owner is served', async (t) => {
   }
 });
 
-test('a store that fails is 503, never an unknown session, and serves again afterwards', async (t) => {
+test('row 60 finding 19 a store that fails is 503, never an unknown session, and serves again afterwards', async (t) => {
   const store = new SwitchedBucket();
   const { url } = await start(t, { store });
   const session = { 'Mcp-Session-Id': await begin(url) };
@@ -231,7 +231,7 @@ test('a session id of a shape that is never issued does not reach the bucket', a
   assert.equal(await keysIn(store), 0);
 });
 
-test('T-160 a session id gives a 2026-07-28 request nothing of the session', async (t) => {
+test('T-160 row 24 a session id gives a 2026-07-28 request nothing of the session', async (t) => {
   const { url } = await start(t);
   const session = { 'Mcp-Session-Id': await begin(url) };
   await send(url, rpc('tools/call', { name: 'bump' }), session);

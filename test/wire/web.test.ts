@@ -39,7 +39,7 @@ function handler(test: { after(run: () => Promise<void>): void }, limit?: number
   return { handle, post, hub };
 }
 
-test('a Web handler serves a whole session', async (t) => {
+test('row 80 row 87 a Web handler serves a whole session', async (t) => {
   const { handle, post, hub } = handler(t);
   const { headers } = await post(initialize());
   const session = { 'Mcp-Session-Id': headers.get('mcp-session-id') ?? '' };

@@ -5,7 +5,7 @@ import { begin, errorOf, Events, resultOf, rpc, send, start } from '../../suppor
 import type { Body } from '../../support/wire.ts';
 
 for (const version of ['2025-06-18', '2025-11-25']) {
-  test(`T-35 a question to a ${version} client travels on the stream of its call`, async (t) => {
+  test(`T-35 fault 082 a question to a ${version} client travels on the stream of its call`, async (t) => {
     const { url } = await start(t);
     const session = { 'Mcp-Session-Id': await begin(url, version, { elicitation: {} }) };
     const headers = { ...session, 'MCP-Protocol-Version': version };
@@ -21,7 +21,7 @@ for (const version of ['2025-06-18', '2025-11-25']) {
   });
 }
 
-test('an answer through another process is stored, and found by who looks again', async (t) => {
+test('row 63 row 64 an answer through another process is stored, and found by who looks again', async (t) => {
   const one = await start(t);
   const two = await start(t, { store: one.bucket });
   const id = await begin(one.url, '2025-06-18', { elicitation: {} });

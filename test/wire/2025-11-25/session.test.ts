@@ -46,7 +46,7 @@ for (const { name, asked, agreed } of versions) {
   });
 }
 
-test('T-43 MODE-71 MODE-83 every handshake gets an id of its own', async (t) => {
+test('T-43 MODE-71 MODE-83 row 1 every handshake gets an id of its own', async (t) => {
   const { url } = await start(t);
   const ids = await Promise.all(Array.from({ length: 200 }, () => begin(url)));
   assert.equal(new Set(ids).size, 200);
@@ -117,7 +117,7 @@ test('T-45 T-34 MODE-72 MODE-73 MODE-77 T-155 without an id, or with an empty on
   }
 });
 
-test('T-46 an invented id answers 404 on every verb, before any event', async (t) => {
+test('T-46 row 18 an invented id answers 404 on every verb, before any event', async (t) => {
   const { url } = await start(t);
   const live = await begin(url);
   // MODE-76: ids are compared letter by letter.
@@ -135,7 +135,7 @@ test('T-46 an invented id answers 404 on every verb, before any event', async (t
   }
 });
 
-test('T-47 T-48 T-49 MODE-104 MODE-105 a deleted session is gone on every verb', async (t) => {
+test('T-47 T-48 T-49 MODE-104 MODE-105 row 19 a deleted session is gone on every verb', async (t) => {
   const { url } = await start(t);
   const id = await begin(url);
   const session = { 'Mcp-Session-Id': id };
@@ -146,7 +146,7 @@ test('T-47 T-48 T-49 MODE-104 MODE-105 a deleted session is gone on every verb',
   assert.notEqual(await begin(url), id);
 });
 
-test('a terminated session answers 404 on every verb', async (t) => {
+test('row 20 a terminated session answers 404 on every verb', async (t) => {
   const { url, sessions } = await start(t);
   const id = await begin(url);
   const scope = { namespace: '', owner: undefined };
@@ -156,7 +156,7 @@ test('a terminated session answers 404 on every verb', async (t) => {
   }
 });
 
-test('MODE-115 MODE-118 an hour of silence ends a session to the millisecond, a request renews it', async (t) => {
+test('MODE-115 MODE-118 row 13 row 17 row 61 an hour of silence ends a session to the millisecond, a request renews it', async (t) => {
   let now = 1_800_000_000_000;
   const { url } = await start(t, { now: () => now });
   const session = { 'Mcp-Session-Id': await begin(url) };
@@ -168,7 +168,7 @@ test('MODE-115 MODE-118 an hour of silence ends a session to the millisecond, a 
   for (const method of ['POST', 'GET', 'DELETE']) assert.equal((await send(url, bump, session, method)).status, 404);
 });
 
-test('MODE-116 an open GET stream keeps its session alive', async (t) => {
+test('MODE-116 row 16 finding 20 an open GET stream keeps its session alive', async (t) => {
   let now = 1_800_000_000_000;
   const { url } = await start(t, { now: () => now });
   const session = { 'Mcp-Session-Id': await begin(url) };
@@ -178,7 +178,7 @@ test('MODE-116 an open GET stream keeps its session alive', async (t) => {
   stream.leave();
 });
 
-test('MODE-117 a running call keeps its session alive', async (t) => {
+test('MODE-117 row 15 finding 14 a running call keeps its session alive', async (t) => {
   let now = 1_800_000_000_000;
   const tools = {
     long: () => {
@@ -264,7 +264,7 @@ test('T-37 T-38 errors of handlers ride on 200', async (t) => {
   assert.deepEqual([resource.status, errorOf(resource.body)['code']], [200, -32002]);
 });
 
-test('T-39 the log level is kept for the session, and before it is set nothing is logged', async (t) => {
+test('T-39 row 49 the log level is kept for the session, and before it is set nothing is logged', async (t) => {
   const { url } = await start(t);
   const session = { 'Mcp-Session-Id': await begin(url) };
   const log = rpc('tools/call', { name: 'log' });
@@ -276,7 +276,7 @@ test('T-39 the log level is kept for the session, and before it is set nothing i
   assert.equal((await send(url, log, { 'Mcp-Session-Id': await begin(url) })).messages.length, 1);
 });
 
-test('what the handshake agreed on is read from the bucket, by any process', async (t) => {
+test('row 21 finding 21 what the handshake agreed on is read from the bucket, by any process', async (t) => {
   const one = await start(t);
   const two = await start(t, { store: one.bucket });
   const session = { 'Mcp-Session-Id': await begin(one.url, '2025-06-18', { elicitation: {} }) };

@@ -35,7 +35,7 @@ function gated(): { tool: Tool; running: Gate; gate: Gate; aborted: Gate } {
   return { tool, running, gate, aborted };
 }
 
-test('T-52 MODE-91 a GET stream begins at once and stays open', async (t) => {
+test('T-52 MODE-91 row 77 a GET stream begins at once and stays open', async (t) => {
   const { url } = await start(t);
   const id = await begin(url);
   const stream = await Events.open(url, { 'Mcp-Session-Id': id, 'Accept-Encoding': 'gzip, br' });
@@ -112,7 +112,7 @@ test('T-55 MODE-35 what a handler sends comes before its response, on the same s
   assert.equal(messages.length, 4);
 });
 
-test('T-60 MODE-89 a client that goes away does not stop its call', async (t) => {
+test('T-60 MODE-89 row 51 finding 9 a client that goes away does not stop its call', async (t) => {
   const { tool, running, gate } = gated();
   const finished = new Gate();
   const tools = {
@@ -146,7 +146,7 @@ test('T-60 MODE-89 a client that goes away does not stop its call', async (t) =>
   await finished.opened;
 });
 
-test('T-61 MODE-88 a cancelled call ends without a response, its stream with it', async (t) => {
+test('T-61 MODE-88 row 52 finding 10 fault 098 a cancelled call ends without a response, its stream with it', async (t) => {
   const { tool, running, aborted } = gated();
   const { url } = await start(t, { tools: { slow: tool } });
   const session = { 'Mcp-Session-Id': await begin(url) };
@@ -178,7 +178,7 @@ test('a call that was streaming ends its stream when it is cancelled', async (t)
   assert.equal(await stream.next(), undefined);
 });
 
-test('T-62 a cancellation means only calls of its own session whose id has the same JSON type', async (t) => {
+test('T-62 fault 096 fault 099 a cancellation means only calls of its own session whose id has the same JSON type', async (t) => {
   const { tool, running, gate, aborted } = gated();
   const { url } = await start(t, { tools: { slow: tool } });
   const session = { 'Mcp-Session-Id': await begin(url) };
@@ -202,7 +202,7 @@ test('T-62 a cancellation means only calls of its own session whose id has the s
   assert.equal(heard, false);
 });
 
-test('MODE-107 MODE-108 DELETE ends the GET streams and the running calls of the session', async (t) => {
+test('MODE-107 MODE-108 finding 20 DELETE ends the GET streams and the running calls of the session', async (t) => {
   const { tool, running, aborted } = gated();
   const { url } = await start(t, { tools: { slow: tool } });
   const session = { 'Mcp-Session-Id': await begin(url) };
@@ -234,7 +234,7 @@ test('a session that a tool terminates ends its streams', async (t) => {
   assert.equal((await send(url, rpc('ping'), session)).status, 404);
 });
 
-test('MODE-84 a question goes out on the stream of its call, and a posted response wakes it', async (t) => {
+test('MODE-84 fault 081 fault 084 a question goes out on the stream of its call, and a posted response wakes it', async (t) => {
   const { url } = await start(t);
   const session = { 'Mcp-Session-Id': await begin(url, '2025-11-25', { elicitation: {} }) };
   const other = await Events.open(url, session);
@@ -326,7 +326,7 @@ test('a client that aborts at any moment harms nobody', async (t) => {
   assert.equal((await send(url, rpc('ping'), session)).status, 200);
 });
 
-test('signs of life keep a silent stream and a silent call open', async (t) => {
+test('row 77 signs of life keep a silent stream and a silent call open', async (t) => {
   const { tool, gate } = gated();
   const { url } = await start(t, { keepAlive: 5, tools: { slow: tool } });
   const session = { 'Mcp-Session-Id': await begin(url) };

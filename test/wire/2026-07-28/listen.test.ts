@@ -12,7 +12,7 @@ function listen(url: string, id: string | number, notifications: Body): Promise<
 }
 
 for (const id of ['L1', 7, 0]) {
-  test(`T-130 T-131 T-135 listening as ${JSON.stringify(id)} is acknowledged first`, async (t) => {
+  test(`T-130 T-131 T-135 row 67 listening as ${JSON.stringify(id)} is acknowledged first`, async (t) => {
     const { url, hub } = await start(t);
     const stream = await listen(url, id, { toolsListChanged: true });
     assert.equal(stream.response.headers.get('content-type'), 'text/event-stream');
@@ -27,7 +27,7 @@ for (const id of ['L1', 7, 0]) {
   });
 }
 
-test('T-132 T-133 what is not offered is not acknowledged, and only what was is sent', async (t) => {
+test('T-132 T-133 row 66 row 67 what is not offered is not acknowledged, and only what was is sent', async (t) => {
   const { url, hub } = await start(t);
   const stream = await listen(url, 'L', {
     promptsListChanged: true,

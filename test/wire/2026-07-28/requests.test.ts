@@ -199,7 +199,7 @@ test('T-105 MODE-63 MODE-64 GET and DELETE are 405, also with a live session, wh
   assert.equal((await send(url, rpc('ping'), session)).status, 200);
 });
 
-test('T-106 T-107 MODE-43 MODE-44 session id and Last-Event-ID mean nothing', async (t) => {
+test('T-106 T-107 MODE-43 MODE-44 row 24 finding 8 session id and Last-Event-ID mean nothing', async (t) => {
   const { url } = await start(t);
   for (const id of ['x', await begin(url)]) {
     const { status, headers } = await send(url, list(), { ...good, 'Mcp-Session-Id': id, 'Last-Event-ID': '9' });
@@ -229,7 +229,7 @@ test('T-110 every result says that it is complete, lists also how long they hold
   assert.equal(partial['resultType'], 'input_required');
 });
 
-test('T-111 T-112 T-113 a request says itself what it wants to hear of the log', async (t) => {
+test('T-111 T-112 T-113 row 49 row 50 finding 12 finding 13 a request says itself what it wants to hear of the log', async (t) => {
   const { url } = await start(t);
   const key = 'io.modelcontextprotocol/logLevel';
   assert.equal((await ask(url, 'tools/call', { name: 'log' })).messages.length, 1);
@@ -242,7 +242,7 @@ test('T-111 T-112 T-113 a request says itself what it wants to hear of the log',
   assert.deepEqual([loud.status, errorOf(loud.body)['code']], [200, -32602]);
 });
 
-test("T-114 T-115 progress carries the client's token with its type, in a stream without ids", async (t) => {
+test("T-114 T-115 row 48 progress carries the client's token with its type, in a stream without ids", async (t) => {
   const { url } = await start(t);
   const answered = await ask(url, 'tools/call', { name: 'progress' }, {}, { progressToken: 5 });
   assert.equal(answered.headers.get('x-accel-buffering'), 'no');
@@ -273,7 +273,7 @@ test('T-138 T-139 MODE-56 errors of handlers ride on 200, and a missing resource
   assert.deepEqual([tool.status, errorOf(tool.body)['code']], [200, -32602]);
 });
 
-test('T-137 a client that goes away cancels its call', async (t) => {
+test('T-137 row 51 a client that goes away cancels its call', async (t) => {
   let running: () => void;
   let stopped: () => void;
   const isRunning = new Promise<void>((resolve) => (running = resolve));
