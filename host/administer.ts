@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import type { AnyBucket, Bucket } from './bucket/bucket.ts';
 import { openBucket } from './bucket/open.ts';
+import { deleteJournal } from './journal.ts';
 import { sessionErrorOf } from './session-error.ts';
 import { describe, detail, type Found, format, type StoredValue, storedValues } from './shown.ts';
 import { loadTransitions, Refusal, type Transitions, type View } from './transitions.ts';
@@ -109,6 +110,7 @@ async function end(
       session[Symbol.dispose]();
     }
   });
+  await deleteJournal(bucket, transitions.recordKey('session', namespace, id));
   await bucket.settled();
   return json ? `${JSON.stringify({ [done]: true })}\n` : `${done}\n`;
 }

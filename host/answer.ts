@@ -1,4 +1,5 @@
 import type { RequestId, WebRequest } from './call.ts';
+import { type Keeping, KeptStream } from './kept-stream.ts';
 import { type Log, traceOf } from './log.ts';
 import { encodeError, failureOf } from './rpc.ts';
 import { EventStream } from './sse.ts';
@@ -83,15 +84,20 @@ export class Answer {
   #resolve: ((reply: Reply) => void) | undefined;
   readonly #sessionId: string | undefined;
   readonly #batch: boolean;
+  readonly #keeping: Keeping | undefined;
   #waiting: number;
   #responses: string[] = [];
-  #stream: EventStream | undefined;
+  #stream: EventStream | KeptStream | undefined;
   #silence = 0;
   #lost: (() => void) | undefined;
 
-  /** `requests`: how many; `undefined` for a single one that is no batch. */
-  constructor(sessionId: string | undefined, requests: number | undefined) {
+  /**
+   * `requests`: how many; `undefined` for a single one that is no batch. With `keeping` the client may lose the stream and
+   * come back for the rest of it.
+   */
+  constructor(sessionId: string | undefined, requests: number | undefined, keeping?: Keeping) {
     this.#sessionId = sessionId;
+    this.#keeping = keeping;
     this.#batch = requests !== undefined;
     this.#waiting = requests ?? 1;
     this.reply = new Promise((resolve) => {
@@ -130,6 +136,13 @@ export class Answer {
     if (this.#waiting === 0) this.#finish();
   }
 
+  /** Ends the connection alone, where the client can come back for the rest, after `retry` milliseconds. */
+  disconnect(retry?: number): boolean {
+    if (this.#waiting === 0 || this.#keeping?.primes !== true) return false;
+    const stream = this.#open();
+    return stream instanceof KeptStream && stream.disconnect(retry);
+  }
+
   /** Shows a sign of life. A silent call opens its stream for it, lest a proxy give up. */
   tick(): void {
     if (this.#waiting === 0) return;
@@ -137,15 +150,19 @@ export class Answer {
     if (this.#stream !== undefined || this.#silence >= patience) this.#open().comment();
   }
 
-  #open(): EventStream {
+  #open(): EventStream | KeptStream {
     if (this.#stream !== undefined) return this.#stream;
-    const stream = new EventStream();
+    const connection = new EventStream();
+    const reply = streamReply(connection, this.#sessionId);
+    const stream = this.#keeping === undefined ? connection : new KeptStream(connection, this.#keeping);
     this.#stream = stream;
     for (const json of this.#responses) stream.send(json);
-    stream.onClose(() => {
+    connection.onClose(() => {
       if (this.#waiting > 0) this.#lost?.();
     });
-    this.#resolve?.(streamReply(stream, this.#sessionId));
+    // An id must not arrive before every process knows what it names.
+    if (stream instanceof KeptStream) void stream.known.then(() => this.#resolve?.(reply));
+    else this.#resolve?.(reply);
     return stream;
   }
 

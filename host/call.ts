@@ -67,6 +67,11 @@ export interface Call {
   notify(notification: Notification): void;
   /** Sends a JSON-RPC request on this call's own stream. The caller has stored the question under `id` before. */
   push(id: string, method: string, params: { readonly [name: string]: Json }): void;
+  /**
+   * Ends the connection of this call's stream, and nothing else: the client comes back for what follows, after `retry`
+   * milliseconds (2025-11-25, Streamable HTTP, polling). Returns whether it will; where it cannot, nothing happens.
+   */
+  closeStream(retry?: number): boolean;
 }
 
 /** A failure with a JSON-RPC code of its own, answered as an error response. */

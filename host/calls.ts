@@ -4,6 +4,7 @@ import type { BeginHook, Belonging } from './beginning.ts';
 import { RpcError } from './call.ts';
 import type { Dispatch, Implementation, Revision } from './call.ts';
 import { attributes, readHandshake } from './handshake.ts';
+import type { EventPlace } from './event-id.ts';
 import type { Hub } from './hub.ts';
 import { Listening } from './listening.ts';
 import { Live } from './live.ts';
@@ -14,10 +15,12 @@ import { codes, encodeResult, Refusal } from './rpc.ts';
 import type { Members, RpcNotification, RpcRequest, RpcResponse } from './rpc.ts';
 import { toLogLevel } from './revisions/r2026-07-28.ts';
 import type { Wire } from './revisions/revision.ts';
+import { resume } from './resume.ts';
 import { RunningCall } from './running.ts';
 import type { Outlet } from './running.ts';
 import { SessionError } from './session.ts';
 import type { Json, Session, Sessions } from './session.ts';
+import type { EventStream } from './sse.ts';
 
 export interface CallsOptions {
   readonly dispatch: Dispatch;
@@ -133,6 +136,25 @@ export class Calls {
       release();
     });
     this.#live.open(session, stream);
+  }
+
+  /** Goes on with a stream of a session on `connection`. Returns whether that stream is known. */
+  async resume(session: Session, place: EventPlace, connection: EventStream): Promise<boolean> {
+    const run = await resume(session.journal, place, connection);
+    if (run === undefined) return false;
+    const release = session.use();
+    const open = { tick: () => connection.comment(), drain: () => connection.end(), abort: () => connection.end() };
+    this.#open.add(open);
+    const leave = this.#live.accompany(session, connection);
+    connection.onClose(() => {
+      this.#open.delete(open);
+      leave();
+      release();
+    });
+    run().catch((error: unknown) => {
+      this.#options.log('warning', 'stream not resumed', { why: error instanceof Error ? error.message : '' });
+    });
+    return true;
   }
 
   /** Ends what is open for a session. */

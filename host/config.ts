@@ -11,6 +11,8 @@ export const defaults = {
   sessionTtl: 60 * 60 * 1000,
   stateTtl: 10 * 60 * 1000,
   namespace: '',
+  keepAlive: 15_000,
+  retry: 1000,
   logLevel: 'info',
   logFormat: 'pretty',
 } as const;

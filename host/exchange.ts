@@ -123,6 +123,18 @@ export class Exchange {
   }
 
   /**
+   * Gives the client's connection up while the call goes on: the client comes back, after `retry` milliseconds or what the
+   * server says otherwise, for what was sent meanwhile and what follows. For a call that takes long. Returns whether the
+   * client will come back; where it could not (other revisions than 2025-11-25, no session, stdio) nothing happens.
+   */
+  closeStream(retry?: number): boolean {
+    if (retry !== undefined && !(Number.isSafeInteger(retry) && retry >= 0)) {
+      throw new TypeError('closeStream: expected a whole number of milliseconds, 0 or more');
+    }
+    return this.#run.running.closeStream(retry);
+  }
+
+  /**
    * What the application provides under a dependency: made at its first use in this run, the same one for every use, closed
    * after the run. Fails as making it failed.
    */

@@ -2,6 +2,7 @@ import { failedReply, jsonReply } from './answer.ts';
 import type { Reply } from './answer.ts';
 import type { BeginHook } from './beginning.ts';
 import type { Dispatch, WebRequest } from './call.ts';
+import { defaults } from './config.ts';
 import { Guard } from './guard.ts';
 import type { GuardOptions } from './guard.ts';
 import type { Hub } from './hub.ts';
@@ -36,6 +37,8 @@ export interface TransportOptions extends GuardOptions {
   readonly challenge?: string;
   /** Milliseconds between two signs of life on a stream; 15,000 if absent, 0 for none. */
   readonly keepAlive?: number;
+  /** Milliseconds that a client waits before it comes back for the rest of a stream; 1,000 if absent. */
+  readonly retry?: number;
 }
 
 /** The Streamable HTTP transport, whatever the platform. */
@@ -68,7 +71,12 @@ class HttpTransport implements Transport {
     const mode = options.mode ?? 'stateful-for-initialize';
     this.#options = options;
     this.#guard = new Guard(options);
-    this.#serving = new Serving({ ...options, mode, keepAlive: options.keepAlive ?? 15_000 });
+    this.#serving = new Serving({
+      ...options,
+      mode,
+      keepAlive: options.keepAlive ?? defaults.keepAlive,
+      retry: options.retry ?? defaults.retry,
+    });
     this.#path = withoutSlash(options.path ?? '/mcp');
     this.#anybody = { namespace: options.namespace ?? '', owner: undefined };
     this.#methods = mode === 'stateless' ? 'POST' : 'GET, POST, DELETE';

@@ -22,9 +22,10 @@ export interface Cancellable {
 interface Present {
   readonly calls: Set<Cancellable>;
   readonly streams: Channel[];
+  readonly others: Set<Channel>;
 }
 
-/** What is open in this process for each session: its running calls and its GET streams, newest last. */
+/** What is open in this process for each session: its running calls, its GET streams, newest last, and other streams. */
 export class Live {
   readonly #sessions = new Map<string, Present>();
   readonly #watched = new WeakSet<Promise<void>>();
@@ -47,6 +48,16 @@ export class Live {
       present?.streams.splice(present.streams.indexOf(stream), 1);
       this.#prune(id, present);
     });
+  }
+
+  /** Ends a stream with its session; no message is sent on it from here. Returns what is to be called when it has ended. */
+  accompany(session: Session, stream: Channel): () => void {
+    this.#at(session).others.add(stream);
+    return () => {
+      const present = this.#sessions.get(session.id);
+      present?.others.delete(stream);
+      this.#prune(session.id, present);
+    };
   }
 
   /** Cancels the calls of that session whose id is `id`, JSON type included. Others have their own ids. */
@@ -75,7 +86,7 @@ export class Live {
     const present = this.#sessions.get(sessionId);
     if (present === undefined) return;
     for (const call of [...present.calls]) call.endSession();
-    for (const stream of [...present.streams]) stream.end();
+    for (const stream of [...present.streams, ...present.others]) stream.end();
   }
 
   #at({ id, ended }: Session): Present {
@@ -86,15 +97,14 @@ export class Live {
     }
     let present = this.#sessions.get(id);
     if (present === undefined) {
-      present = { calls: new Set(), streams: [] };
+      present = { calls: new Set(), streams: [], others: new Set() };
       this.#sessions.set(id, present);
     }
     return present;
   }
 
   #prune(sessionId: string, present: Present | undefined): void {
-    if (present !== undefined && present.calls.size === 0 && present.streams.length === 0) {
-      this.#sessions.delete(sessionId);
-    }
+    if (present === undefined || present.calls.size > 0 || present.streams.length > 0) return;
+    if (present.others.size === 0) this.#sessions.delete(sessionId);
   }
 }

@@ -18,6 +18,8 @@ export interface Outlet {
   asks?(questionId: string): void;
   /** Sends the response. Status and headers are those of HTTP. */
   respond(json: string, status?: number, headers?: Readonly<Record<string, string>>): void;
+  /** Ends the connection alone, where the client can come back for the rest, after `retry` milliseconds. */
+  disconnect?(retry: number | undefined): boolean;
   /** There is no response. */
   skip(): void;
   /** Shows a sign of life. */
@@ -121,6 +123,10 @@ export class RunningCall implements Call, Cancellable, Open {
     if (this.#over) return;
     this.#answer.asks?.(id);
     this.#answer.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }));
+  }
+
+  closeStream(retry?: number): boolean {
+    return !this.#over && (this.#answer.disconnect?.(retry) ?? false);
   }
 
   /** Answers with a result, unless the call was stopped before. */

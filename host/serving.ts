@@ -8,6 +8,7 @@ import { wireOf } from './handshake.ts';
 import { accepts, acceptsAnswers, isJson } from './media.ts';
 import { codes, parse, Refusal } from './rpc.ts';
 import type { Message, RpcRequest } from './rpc.ts';
+import { readEventId } from './event-id.ts';
 import { handshakeWireOf, offered, wires } from './revisions/all.ts';
 import type { Mode } from './revisions/all.ts';
 import { checkRequest, checkVersion, unsupportedVersion, versionIn } from './revisions/r2026-07-28.ts';
@@ -16,6 +17,8 @@ import { EventStream } from './sse.ts';
 
 export interface ServingOptions extends CallsOptions {
   readonly mode: Mode;
+  /** Milliseconds that a client waits before it comes back for the rest of a stream. */
+  readonly retry: number;
 }
 
 const modern = '2026-07-28';
@@ -65,8 +68,16 @@ export class Serving {
     const stream = new EventStream();
     // A proxy may hold the head back until something follows it.
     stream.comment();
-    this.#calls.listen(session, stream);
+    const lastEventId = request.headers.get('last-event-id') ?? '';
+    if (lastEventId === '') this.#calls.listen(session, stream);
+    else await this.#resume(lastEventId, session, stream);
     return streamReply(stream, session.id);
+  }
+
+  async #resume(lastEventId: string, session: Session, stream: EventStream): Promise<void> {
+    const place = readEventId(lastEventId);
+    if (place !== undefined && (await this.#calls.resume(session, place, stream))) return;
+    throw new Refusal(400, codes.request, 'Last-Event-ID names no event whose stream is kept for this session');
   }
 
   async delete(request: WebRequest, scope: Scope): Promise<Reply> {
@@ -180,7 +191,10 @@ export class Serving {
 
   /** Runs the requests of one POST. */
   #answer(requests: readonly RpcRequest[], batch: boolean, belonging: Belonging): Promise<Reply> {
-    const answer = new Answer(belonging.session?.id, batch ? requests.length : undefined);
+    const { session, wire } = belonging;
+    const { retry } = this.#options;
+    const keeping = session === null ? undefined : { session, primes: wire.primes, retry };
+    const answer = new Answer(session?.id, batch ? requests.length : undefined, keeping);
     for (const request of requests) this.#calls.run(request, belonging, answer);
     return answer.reply;
   }

@@ -1,3 +1,4 @@
+import type { Journal } from './journal.ts';
 import type { Change } from './transitions.ts';
 import type { Kind, Question, Response, Scope, Tracked } from './sessions.ts';
 import type { Sessions } from './sessions.ts';
@@ -112,7 +113,13 @@ export class Session {
   /** Ends the session; it can still be read. The first reason is kept, later calls change nothing. */
   async terminate(reason?: string): Promise<void> {
     await this.#change([{ tag: 'terminate', val: reason }]);
+    await this.#sessions.deleteJournal(this.#tracked);
     this.#sessions.end(this.#tracked, 'session terminated');
+  }
+
+  /** What is kept of the session's event streams. */
+  get journal(): Journal {
+    return this.#sessions.journal(this.#tracked);
   }
 
   /** Deletes the session with all its values. Does nothing if it is gone already. */

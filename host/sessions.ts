@@ -4,6 +4,7 @@ import type { Beside, Change, Kind, Question, Response, View } from './transitio
 import { isId, recordKey } from '../src/namespace.ts';
 import type { StoredValue } from '../src/record.ts';
 import type { AnyBucket, Entry } from './bucket/bucket.ts';
+import { deleteJournal, type Journal, Journals } from './journal.ts';
 import { fingerprint, type Log, type LogLevel } from './log.ts';
 import { Session } from './session.ts';
 import { SessionError, sessionErrorOf } from './session-error.ts';
@@ -50,6 +51,7 @@ export interface Tracked {
   /** How many requests and streams use it now. */
   users: number;
   memo: Memo | undefined;
+  journal: Journal | undefined;
   /** The last of the writes that wait for each other, so that each gets its turn. */
   turn: Promise<unknown>;
   readonly ended: Promise<void>;
@@ -76,6 +78,7 @@ export class Sessions {
   readonly #log: Log;
   readonly #ttl: Record<Kind, number>;
   readonly #now: () => number;
+  readonly #journals: Journals;
   readonly #tracked = new Map<string, Tracked>();
   readonly #restless = new Set<Tracked>();
   readonly #timers: NodeJS.Timeout[];
@@ -92,6 +95,7 @@ export class Sessions {
     this.#log = log;
     this.#ttl = { session: sessionTtl, handle: sessionTtl, 'request-state': stateTtl };
     this.#now = now;
+    this.#journals = new Journals(bucket, log, now);
     const delay = Math.max(10, Math.min(renewalDelay, Math.floor(sessionTtl / 20)));
     this.#timers = [
       setInterval(() => this.#later('renewing', () => this.renew()), delay).unref(),
@@ -211,6 +215,16 @@ export class Sessions {
     return 'refused' in memo ? undefined : memo.view;
   }
 
+  /** What is kept of a session's event streams. */
+  journal(tracked: Tracked): Journal {
+    tracked.journal ??= this.#journals.of(tracked.key);
+    return tracked.journal;
+  }
+
+  deleteJournal({ key }: Tracked): Promise<void> {
+    return deleteJournal(this.#bucket, key);
+  }
+
   use(tracked: Tracked): () => void {
     tracked.users++;
     this.#restless.add(tracked);
@@ -264,6 +278,7 @@ export class Sessions {
     for (const timer of this.#timers) clearInterval(timer);
     await this.#work;
     await this.renew();
+    await this.#journals.settled();
     await this.#bucket.settled();
   }
 
@@ -302,6 +317,7 @@ export class Sessions {
         unwritten: false,
         users: 0,
         memo: undefined,
+        journal: undefined,
         turn,
         ended: promise,
         end: resolve,
@@ -487,7 +503,7 @@ export class Sessions {
 
   async #sweepKey(key: string): Promise<void> {
     const meaning = this.#transitions.readKey(key);
-    if (meaning == null) return;
+    if (meaning == null) return void (await this.#journals.sweep(key));
     if (meaning.tag === 'of-value') {
       const entry = await this.#bucket.get(meaning.val);
       const content = entry === undefined ? undefined : textOf(entry.value);
@@ -513,6 +529,7 @@ export class Sessions {
   /** Swaps a record for its tombstone, so that nobody revives it, and deletes what was of it. */
   async #remove(key: string, version: string, removal: { content: string; after: string[] }): Promise<boolean> {
     if ((await this.#bucket.swap(key, version, Buffer.from(removal.content))) === undefined) return false;
+    await deleteJournal(this.#bucket, key);
     for (const at of removal.after) await this.#bucket.delete(at);
     return true;
   }

@@ -12,9 +12,10 @@ export const backlogLimit = 4 * 1024 * 1024;
 const lineBreaks = /[\u0085\u2028\u2029]/;
 const everyLineBreak = /[\u0085\u2028\u2029]/g;
 
-/** One event that carries a JSON text. */
-export function frame(json: string): string {
-  return `data: ${oneLine(json)}\n\n`;
+/** One event that carries a JSON text, with an id if it is to be asked for what follows it. */
+export function frame(json: string, id?: string): string {
+  const data = `data: ${oneLine(json)}\n\n`;
+  return id === undefined ? data : `id: ${id}\n${data}`;
 }
 
 /** A JSON text with what some parsers take for the end of a line escaped. */
@@ -41,6 +42,7 @@ export class EventStream {
   #state: 'open' | 'ended' | 'cut' = 'open';
   #told = false;
   #onClose: (() => void)[] = [];
+  #onDrained: (() => void)[] = [];
 
   constructor(limit: number = backlogLimit) {
     this.#limit = limit;
@@ -58,8 +60,26 @@ export class EventStream {
   }
 
   /** Writes an event. Returns whether it was taken. */
-  send(json: string): boolean {
-    return this.#write(frame(json));
+  send(json: string, id?: string): boolean {
+    return this.#write(frame(json, id));
+  }
+
+  /** Writes an event without a message: its id is what the reader comes back with, after `retry` milliseconds. */
+  prime(id: string, retry: number): void {
+    this.#write(`id: ${id}\nretry: ${retry}\ndata: \n\n`);
+  }
+
+  /** Tells the reader how many milliseconds to wait before it comes back. */
+  retry(milliseconds: number): void {
+    this.#write(`retry: ${milliseconds}\n\n`);
+  }
+
+  /** Resolves when the reader has taken everything and takes more, or when the stream is closed. */
+  drained(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.closed || this.#flowing) resolve();
+      else this.#onDrained.push(resolve);
+    });
   }
 
   /** Writes a comment, which keeps proxies and clients from giving the connection up. */
@@ -125,6 +145,13 @@ export class EventStream {
       this.#told = true;
       sink.end(this.#state === 'ended');
     }
+    if (this.#flowing) this.#wake();
+  }
+
+  #wake(): void {
+    const waiting = this.#onDrained;
+    this.#onDrained = [];
+    for (const resolve of waiting) resolve();
   }
 
   #drop(): void {
@@ -137,5 +164,6 @@ export class EventStream {
     const listeners = this.#onClose;
     this.#onClose = [];
     for (const listener of listeners) listener();
+    this.#wake();
   }
 }

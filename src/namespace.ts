@@ -13,6 +13,7 @@ const kinds: Record<string, Kind | undefined> = { s: 'session', h: 'handle', q: 
 const idShape = /^[A-Za-z0-9_-]{22,128}$/;
 const recordKeyShape = /^mcp-session\/1\/([shq])\/([^/]*)\/([A-Za-z0-9_-]{22,128})$/;
 const valueKeyShape = /^mcp-session\/1\/v\/([shq]\/[^/]*\/[A-Za-z0-9_-]{22,128})\/([0-9a-z]+)-[A-Za-z0-9_-]+$/;
+const journalKeyShape = /^mcp-session\/1\/j\/(s\/[^/]*\/[A-Za-z0-9_-]{22,128})(?:\/([0-9a-z]+)-[A-Za-z0-9_-]+)?$/;
 
 /** Whether an id of that shape is ever made. */
 export function isId(id: string): boolean {
@@ -45,6 +46,28 @@ export function readValueKey(key: string): { readonly record: string; readonly m
   const [, rest, made] = valueKeyShape.exec(key) ?? [];
   if (rest === undefined || made === undefined) return undefined;
   return { record: `mcp-session/1/${rest}`, made: Number.parseInt(made, 36) };
+}
+
+/** The key of the journal of a session's event streams; `key` is that of its record. */
+export function journalKey(key: string): string {
+  return `mcp-session/1/j/${key.slice('mcp-session/1/'.length)}`;
+}
+
+/** A key for events kept apart from the journal under `key`. Says when it was made, so that a sweep can spare it. */
+export function journalPieceKey(key: string, now: number, unique: string): string {
+  return `${key}/${Math.floor(now).toString(36)}-${unique}`;
+}
+
+/**
+ * Reads the key of a journal or of a piece of one; `undefined` if it is neither. `record` is the key of the session,
+ * `made`, in milliseconds, is a piece's own.
+ */
+export function readJournalKey(
+  key: string,
+): { readonly record: string; readonly made: number | undefined } | undefined {
+  const [, rest, made] = journalKeyShape.exec(key) ?? [];
+  if (rest === undefined) return undefined;
+  return { record: `mcp-session/1/${rest}`, made: made === undefined ? undefined : Number.parseInt(made, 36) };
 }
 
 function decode(encoded: string): string | undefined {

@@ -47,6 +47,7 @@ export const r20260728: Wire = {
   handshake: false,
   batches: false,
   pushes: false,
+  primes: false,
   disconnectCancels: true,
   logLevelByRequest: true,
   resourceNotFound: codes.params,

@@ -10,6 +10,8 @@ export interface Wire {
   readonly batches: boolean;
   /** Whether questions to the client travel as JSON-RPC requests on the stream of a call. */
   readonly pushes: boolean;
+  /** Whether a stream begins with an event that has an id and no message: the client comes back if the connection ends. */
+  readonly primes: boolean;
   /** Whether a client that goes away cancels its call also within a session. */
   readonly disconnectCancels: boolean;
   /** Whether a client says with each request how severe a log message must be; otherwise once for its session. */
@@ -29,6 +31,7 @@ export const handshakeWire = {
   handshake: true,
   batches: false,
   pushes: true,
+  primes: false,
   disconnectCancels: false,
   logLevelByRequest: false,
   resourceNotFound: -32002,

@@ -132,6 +132,10 @@ export class TestCall implements Call {
     this.sent.push(notification);
   }
 
+  closeStream(): boolean {
+    return false;
+  }
+
   push(id: string, method: string, params: Members): void {
     const question = { id, method, params };
     this.pushed.push(question);

@@ -139,8 +139,20 @@ function assertRefusal(headers: Headers, messages: readonly Body[]): void {
 export function eventsIn(text: string): Body[] {
   return text
     .split('\n\n')
-    .filter((event) => event.startsWith('data: '))
-    .map((event) => JSON.parse(event.slice(6)));
+    .map(messageIn)
+    .filter((message) => message !== undefined);
+}
+
+/** The message of an event; `undefined` for one without. */
+function messageIn(event: string): Body | undefined {
+  const data = fieldOf(event, 'data') ?? '';
+  return data === '' ? undefined : JSON.parse(data);
+}
+
+/** A field of an event; `undefined` if the event has none of that name. */
+export function fieldOf(event: string, name: string): string | undefined {
+  const line = event.split('\n').find((each) => each.startsWith(`${name}: `));
+  return line?.slice(name.length + 2);
 }
 
 /** Begins a session. */
@@ -150,6 +162,18 @@ export async function begin(url: string, version?: string, capabilities?: Json, 
   const id = answered.headers.get('mcp-session-id');
   assert.ok(id);
   return id;
+}
+
+/** An event with its fields. */
+export interface StreamEvent {
+  readonly id: string | undefined;
+  readonly retry: string | undefined;
+  /** `undefined` if it carries none. */
+  readonly message: Body | undefined;
+}
+
+function eventOf(event: string): StreamEvent {
+  return { id: fieldOf(event, 'id'), retry: fieldOf(event, 'retry'), message: messageIn(event) };
 }
 
 /** A stream that a test reads event by event. */
@@ -192,12 +216,29 @@ export class Events {
     }
   }
 
+  /** The next event that is no comment; `undefined` at the end. */
+  async event(): Promise<StreamEvent | undefined> {
+    for (;;) {
+      const event = await this.raw();
+      if (event === undefined) return undefined;
+      if (!event.startsWith(':')) return eventOf(event);
+    }
+  }
+
+  /** All events up to the end. */
+  async rest(): Promise<StreamEvent[]> {
+    const events: StreamEvent[] = [];
+    for (let event = await this.event(); event !== undefined; event = await this.event()) events.push(event);
+    return events;
+  }
+
   /** The next message; `undefined` at the end. */
   async next(): Promise<Body | undefined> {
     for (;;) {
       const event = await this.raw();
       if (event === undefined) return undefined;
-      if (event.startsWith('data: ')) return JSON.parse(event.slice(6));
+      const message = messageIn(event);
+      if (message !== undefined) return message;
     }
   }
 
