@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { type Call, RpcError } from './call.ts';
+import { type Call, RpcError, ServerClosing } from './call.ts';
 import type { Hub } from './hub.ts';
 import { Answer, canAnswer, capabilityOf, phrased, type Question } from './questions.ts';
 import { codes } from './rpc.ts';
@@ -8,7 +8,7 @@ import { type Json, type Session, SessionError } from './session.ts';
 /** How long a pushed question waits for its answer, in milliseconds. */
 export const askTimeout = 120_000;
 /** How often the bucket is looked at for an answer that another process stored, in milliseconds. */
-const lookAgain = 200;
+export const lookAgain = 200;
 
 /** What asking needs beside the call. */
 export interface Asking {
@@ -44,8 +44,18 @@ export function cannotAsk(call: Call, ...questions: readonly Question[]): Error 
   return because(`revision ${revision} has no words for this question`);
 }
 
-/** Puts a question, as {@link askable} gave it, on the stream of a call and waits for its answer. */
-export async function push(call: Call, question: Question, timeout: number, { hub, now }: Asking): Promise<Answer> {
+/** A question for the stream of a call. */
+export interface Pushed {
+  /** As {@link askable} gave it. */
+  readonly question: Question;
+  /** Milliseconds. */
+  readonly timeout: number;
+  /** What to remember with it. */
+  readonly note: string;
+}
+
+/** Puts a question on the stream of a call and waits for its answer. */
+export async function push(call: Call, { question, timeout, note }: Pushed, { hub, now }: Asking): Promise<Answer> {
   const { session, signal } = call;
   if (session === null) throw cannotAsk(call, question);
   const id = randomBytes(24).toString('base64url');
@@ -56,7 +66,7 @@ export async function push(call: Call, question: Question, timeout: number, { hu
     : question.params;
   const until = now() + timeout;
   // Stored before it is sent: the answer can come at once, and to another process.
-  await session.ask(id, method, params, until);
+  await session.ask(id, method, params, until, note);
   call.push(id, method, params);
   for (;;) {
     // Listened before it is looked: what comes between is heard.
@@ -72,12 +82,16 @@ export async function push(call: Call, question: Question, timeout: number, { hu
         await woken;
         continue;
       }
-      await settle(session, id, answer === undefined && isLate);
+      // The call can be made again, and then finds the answer.
+      if (signal.reason instanceof ServerClosing) return new Answer('cancel');
+      const isSettled = await settle(session, id, answer === undefined ? (isLate ? 'expire' : 'forget') : 'take');
       if (answer === undefined) {
         const reason = 'nobody answered in time';
         if (isLate) call.notify({ method: 'notifications/cancelled', params: { requestId: id, reason } });
         return new Answer('cancel');
       }
+      // Another call took it for the answer of a dead one, or the session is gone: it is not used twice.
+      if (!isSettled) return new Answer('cancel');
       return 'error' in answer ? new Answer('cancel', {}, answer.error) : Answer.of({ method, params }, answer.result);
     } finally {
       pause.end();
@@ -86,7 +100,7 @@ export async function push(call: Call, question: Question, timeout: number, { hu
 }
 
 /** A signal that is aborted after some time, or with `earlier`. Unlike those of the platform it keeps the process alive. */
-function pauseOf(milliseconds: number, earlier: AbortSignal): { signal: AbortSignal; end: () => void } {
+export function pauseOf(milliseconds: number, earlier: AbortSignal): { signal: AbortSignal; end: () => void } {
   const late = new AbortController();
   const timeout = setTimeout(() => late.abort(), milliseconds);
   const end = () => {
@@ -96,11 +110,13 @@ function pauseOf(milliseconds: number, earlier: AbortSignal): { signal: AbortSig
   return { signal: AbortSignal.any([earlier, late.signal]), end };
 }
 
-async function settle(session: Session, id: string, hasExpired: boolean): Promise<void> {
+/** Returns whether the question was still there to be settled. */
+async function settle(session: Session, id: string, how: 'expire' | 'forget' | 'take'): Promise<boolean> {
   try {
-    await (hasExpired ? session.expire(id) : session.forget(id));
+    await session[how](id);
+    return true;
   } catch (error) {
-    // With the session its questions are gone too.
-    if (!(error instanceof SessionError)) throw error;
+    if (error instanceof SessionError) return false;
+    throw error;
   }
 }

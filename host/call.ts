@@ -56,7 +56,10 @@ export interface Call {
   /** The least severity this client wants to hear on this call, or `undefined` for none (rules of the revision applied). */
   readonly logLevel: ProtocolLogLevel | undefined;
   readonly request: WebRequest;
-  /** Aborted on cancellation by the rules of the revision, on the end of the session, and on shutdown. */
+  /**
+   * Aborted on cancellation by the rules of the revision, on the end of the session, and on shutdown, then with
+   * {@link ServerClosing} for a reason.
+   */
   readonly signal: AbortSignal;
   /**
    * Whether a server-to-client request can be pushed on this call's stream (2025-06-18 and 2025-11-25 with a session).
@@ -72,6 +75,14 @@ export interface Call {
    * milliseconds (2025-11-25, Streamable HTTP, polling). Returns whether it will; where it cannot, nothing happens.
    */
   closeStream(retry?: number): boolean;
+}
+
+/** Why the signal of a call is aborted when the server closes: its client did not give it up, and may call again. */
+export class ServerClosing extends Error {
+  constructor() {
+    super('the server is closing');
+    this.name = 'AbortError';
+  }
 }
 
 /** A failure with a JSON-RPC code of its own, answered as an error response. */

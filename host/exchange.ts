@@ -8,6 +8,7 @@ import {
 } from './call.ts';
 import { type Asking, askable, askTimeout, cannotAsk, push } from './asking.ts';
 import { Dependency } from './dependencies.ts';
+import { noteOf, takeOver } from './interrupted.ts';
 import { type Answer, NeedInput, type Question } from './questions.ts';
 import type { Run } from './run.ts';
 import type { Json, Session } from './session.ts';
@@ -162,7 +163,8 @@ export class Exchange {
 
   /**
    * Asks the client. Where the revision delivers questions on the open stream this waits for the answer; on 2026-07-28 the
-   * handler ends here and is run again with the answer. After `timeout` milliseconds without one the answer is `cancel`.
+   * handler ends here and is run again with the answer. Either way the question is stored before it is sent: if this process
+   * dies over it, the same call, made again to any process, goes on with the answer that was given meanwhile. After `timeout` milliseconds without one the answer is `cancel`.
    * A client that cannot be asked gets `default`, or the call fails.
    */
   async ask(
@@ -182,7 +184,11 @@ export class Exchange {
       throw this.#refusal(call, question);
     }
     if (!call.canPush) throw new NeedInput({ [key]: question });
-    const answer = await push(call, asked, timeout, this.#asking);
+    const before = await takeOver(call, new Map([[key, asked]]), this.#asking);
+    for (const [other, answer] of before?.answers ?? []) run.keep(other, answer);
+    const note = noteOf(call, key, { ...run.known, answers: run.answers });
+    const pushed = { question: asked, timeout, note };
+    const answer = run.answers.get(key) ?? (await push(call, pushed, this.#asking));
     run.keep(key, answer);
     return answer;
   }

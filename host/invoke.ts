@@ -2,10 +2,12 @@ import { askable, type Asking, askTimeout, cannotAsk, push } from './asking.ts';
 import { BucketError } from './bucket/bucket.ts';
 import { type Call, RpcError } from './call.ts';
 import { Exchange } from './exchange.ts';
+import { noteOf, takeOver } from './interrupted.ts';
+import { type Known, nothingKnown } from './known.ts';
 import type { Log } from './log.ts';
 import { NeedInput, type Question } from './questions.ts';
 import { leave, take } from './request-state.ts';
-import { type Known, nothingKnown, Run } from './run.ts';
+import { Run } from './run.ts';
 import type { Result } from './results.ts';
 import type { Json } from './session.ts';
 
@@ -92,9 +94,17 @@ async function settle(
   const limit = call.canPush ? pushedRounds : statedRounds;
   const rounds = run.known.rounds + 1;
   if (rounds > limit) throw new Error(`the handler still asks after ${limit} rounds`);
-  const state: Json | undefined = need.state === undefined ? run.known.state : need.state;
+  let state: Json | undefined = need.state === undefined ? run.known.state : need.state;
   if (!call.canPush) return { result: await leave(call, { answers: run.answers, state, rounds }, asked) };
-  for (const [key, question] of asked) run.keep(key, await push(call, question, askTimeout, asking));
+  const before = await takeOver(call, asked, asking);
+  for (const [key, answer] of before?.answers ?? []) run.keep(key, answer);
+  // What was answered was asked about that state.
+  if (before?.state !== undefined) ({ state } = before);
+  for (const [key, question] of asked) {
+    if (run.answers.has(key)) continue;
+    const note = noteOf(call, key, { answers: run.answers, state, rounds });
+    run.keep(key, await push(call, { question, timeout: askTimeout, note }, asking));
+  }
   if (call.signal.aborted) throw new Error('the call was cancelled');
   return { known: { answers: run.answers, state, rounds } };
 }

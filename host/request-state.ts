@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
 import { answerFault } from '../src/answer.ts';
 import { limits } from '../src/limits.ts';
+import { bindingOf } from './binding.ts';
 import { type Call, RpcError } from './call.ts';
+import { answersFromJson, answersToJson, type Known } from './known.ts';
 import { Answer, type Question } from './questions.ts';
 import { codes, isMembers } from './rpc.ts';
-import type { Known } from './run.ts';
 import { type Json, type Session, SessionError } from './session.ts';
 
 type Members = { readonly [name: string]: Json };
@@ -14,11 +14,10 @@ const notes = { state: 'state', answers: 'answers', questions: 'questions', roun
 
 /** Leaves in the bucket what a handler knows and what it asked, and gives the result that asks (2026-07-28). */
 export async function leave(call: Call, known: Known, asked: ReadonlyMap<string, Question>): Promise<Members> {
-  const answers = [...known.answers].map(([key, { action, content }]) => [key, { action, content }]);
   const questions = Object.fromEntries(asked) as unknown as Members;
   const attributes = {
     ...(known.state !== undefined && { [notes.state]: JSON.stringify(known.state) }),
-    [notes.answers]: JSON.stringify(Object.fromEntries(answers)),
+    [notes.answers]: JSON.stringify(answersToJson(known.answers)),
     [notes.questions]: JSON.stringify(questions),
     [notes.rounds]: String(known.rounds),
   };
@@ -45,7 +44,7 @@ export async function take(call: Call): Promise<Known | undefined> {
   if (typeof requestState !== 'string') throw invalid();
   const record = await call.sessions.open('request-state', call.scope, requestState);
   if (record === undefined) throw invalid();
-  const answers = new Map(readAnswers(record));
+  const answers = answersFromJson(parsed(record, notes.answers));
   for (const [key, question] of Object.entries(parsed<Question>(record, notes.questions))) {
     const response = Object.hasOwn(responses, key) ? responses[key] : undefined;
     if (response === undefined) continue;
@@ -63,12 +62,6 @@ export async function take(call: Call): Promise<Known | undefined> {
   const state = record.attribute(notes.state);
   const rounds = Number(record.attribute(notes.rounds));
   return { answers, state: state === undefined ? undefined : JSON.parse(state), rounds };
-}
-
-function* readAnswers(record: Session): Generator<[string, Answer]> {
-  for (const [key, { action, content }] of Object.entries(parsed<Answer>(record, notes.answers))) {
-    yield [key, new Answer(action, content)];
-  }
 }
 
 function parsed<T>(record: Session, name: string): Record<string, T> {
@@ -96,21 +89,4 @@ function invalid(): RpcError {
 
 function malformed(why: string): RpcError {
   return new RpcError(codes.params, `params.inputResponses: ${why}`);
-}
-
-/** What a request state is bound to: the method, its target and all arguments, in one spelling. */
-function bindingOf({ method, params }: Call): string {
-  const { _meta, inputResponses, requestState, ...target } = params;
-  return createHash('sha256')
-    .update(canonical({ method, params: target }))
-    .digest('hex');
-}
-
-function canonical(value: Json | undefined): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
-  if (!isMembers(value)) return JSON.stringify(value) ?? 'null';
-  const members = Object.keys(value)
-    .sort()
-    .map((name) => `${JSON.stringify(name)}:${canonical(value[name])}`);
-  return `{${members.join(',')}}`;
 }

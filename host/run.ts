@@ -1,18 +1,9 @@
 import type { Call } from './call.ts';
 import { Dependencies } from './dependencies.ts';
+import type { Known } from './known.ts';
 import { type Log, traceOf } from './log.ts';
 import type { Answer } from './questions.ts';
-import type { Json, Session } from './session.ts';
-
-/** What a handler knows when it is run again: the answers so far, and the state it left. */
-export interface Known {
-  readonly answers: ReadonlyMap<string, Answer>;
-  readonly state: Json | undefined;
-  /** How often it has asked. */
-  readonly rounds: number;
-}
-
-export const nothingKnown: Known = { answers: new Map(), state: undefined, rounds: 0 };
+import type { Session } from './session.ts';
 
 /** One run of a handler, from its first line to its last. The exchange is the handler's side of it. */
 export class Run {

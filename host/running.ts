@@ -1,3 +1,4 @@
+import { ServerClosing } from './call.ts';
 import type { Call, Implementation, Notification, ProtocolLogLevel, RequestId, Revision, WebRequest } from './call.ts';
 import type { Belonging } from './beginning.ts';
 import { attributes, capabilitiesOf, clientOf } from './handshake.ts';
@@ -176,7 +177,7 @@ export class RunningCall implements Call, Cancellable, Open {
     this.#over = true;
     if (failure === undefined) this.#answer.skip();
     else this.#respond(failure);
-    this.#abort?.abort();
+    this.#abort?.abort(failure === closing ? new ServerClosing() : undefined);
   }
 
   #respond({ status, code, message, data, headers }: Failure): void {

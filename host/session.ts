@@ -19,6 +19,8 @@ export interface StoredQuestion {
   readonly params: Json;
   readonly asked: number;
   readonly until: number;
+  /** What the asker noted with it. */
+  readonly note?: string;
   readonly answer?: QuestionResponse;
 }
 
@@ -142,9 +144,15 @@ export class Session {
     }
   }
 
-  /** Opens a question, to be answered until then (milliseconds since 1970). */
-  async ask(id: string, method: string, params: Json, until: number): Promise<void> {
-    const question: Question = { id, method, params: JSON.stringify(params), until };
+  /** Opens a question, to be answered until then (milliseconds since 1970). `note` is kept with it and never sent. */
+  async ask(id: string, method: string, params: Json, until: number, note?: string): Promise<void> {
+    const question: Question = {
+      id,
+      method,
+      params: JSON.stringify(params),
+      until,
+      ...(note !== undefined && { note }),
+    };
     await this.#change([{ tag: 'ask', val: question }]);
     this.#sessions.tell(this.#tracked, 'info', 'elicitation asked');
   }
@@ -163,6 +171,11 @@ export class Session {
     await this.#change([{ tag: 'forget', val: id }]);
   }
 
+  /** Takes the answer of a question away. Refused with `no-such-question` if it has none, or somebody else was quicker. */
+  async take(id: string): Promise<void> {
+    await this.#change([{ tag: 'take', val: id }]);
+  }
+
   /** Forgets a question that nobody answered in time. */
   async expire(id: string): Promise<void> {
     await this.forget(id);
@@ -171,10 +184,14 @@ export class Session {
 
   /** The question as the bucket holds it now; `undefined` if it was forgotten or the session has ended. */
   async question(id: string): Promise<StoredQuestion | undefined> {
-    const view = await this.#sessions.look(this.#tracked, this.#scope);
-    if (view === undefined || view.terminated) return undefined;
-    const questions: Record<string, StoredQuestion> = JSON.parse(view.questions);
+    const questions = await this.questions();
     return Object.hasOwn(questions, id) ? questions[id] : undefined;
+  }
+
+  /** The questions as the bucket holds them now, by id; none if the session has ended. */
+  async questions(): Promise<{ readonly [id: string]: StoredQuestion }> {
+    const view = await this.#sessions.look(this.#tracked, this.#scope);
+    return view === undefined || view.terminated ? {} : JSON.parse(view.questions);
   }
 
   /** Redeems a request state, once, with the binding it was made with. Refused with `other-call` or `redeemed`. */

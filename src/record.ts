@@ -13,6 +13,8 @@ export interface StoredQuestion {
   /** When it was asked and until when it may be answered, in milliseconds since 1970. */
   asked: number;
   until: number;
+  /** The host's own. */
+  note?: string;
   answer?: { result: unknown } | { error: unknown };
 }
 

@@ -173,6 +173,8 @@ function make(work: Work, change: Change): void {
     case 'forget':
       delete record.questions[change.val];
       return;
+    case 'take':
+      return take(record, change.val);
     case 'redeem':
       return redeem(record, change.val);
   }
@@ -257,7 +259,7 @@ function terminate({ record, now }: Work, reason: string | undefined): void {
   record.ended = reason == null ? { at: now } : { at: now, reason };
 }
 
-function ask({ record, now }: Work, { id, method, params, until }: Question): void {
+function ask({ record, now }: Work, { id, method, params, until, note }: Question): void {
   if (!/^[\x21-\x7e]{16,128}$/.test(id)) {
     refuse({ tag: 'invalid', val: 'the id of a question: expected 16 to 128 characters of visible ASCII' });
   }
@@ -268,7 +270,7 @@ function ask({ record, now }: Work, { id, method, params, until }: Question): vo
   const parsed = parse('params', params);
   const wrong = questionFault(method, parsed);
   if (wrong !== undefined) refuse({ tag: 'invalid', val: `the question: ${wrong}` });
-  put(questions, id, { method, params: parsed, asked: now, until });
+  put(questions, id, { method, params: parsed, asked: now, until, ...(note != null && { note }) });
   if (Object.keys(questions).length > limits.questions) limitCount('questions', limits.questions);
 }
 
@@ -286,6 +288,11 @@ function answer({ record, now }: Work, { id, content, failed }: Response): void 
   const wrong = answerFault(question.method, question.params, parsed);
   if (wrong !== undefined) refuse({ tag: 'misfit', val: wrong });
   question.answer = { result: parsed };
+}
+
+function take({ questions }: StoredRecord, id: string): void {
+  if (own(questions, id)?.answer === undefined) refuse({ tag: 'no-such-question' });
+  delete questions[id];
 }
 
 function redeem(record: StoredRecord, binding: string): void {

@@ -163,6 +163,29 @@ describe('sessions of a host', () => {
     assert.deepEqual(results.sort(), ['other-call', 'other-call', 'other-call', 'redeemed', 'redeemed', 'won']);
   });
 
+  test('an answer is taken once, whoever is quickest, and not before it is there', async () => {
+    const bucket = new MemoryBucket();
+    const hosts = Array.from({ length: 3 }, () => host(later(bucket)));
+    const [first] = hosts;
+    const made = await (first as (typeof hosts)[number]).sessions.create('session', nobody, {});
+    const id = 'a-question-of-16-characters';
+    const params = { message: '?', requestedSchema: { type: 'object', properties: {} } };
+    await made.ask(id, 'elicitation/create', params, 1_800_000_060_000, 'a note');
+    const take = async ({ sessions }: (typeof hosts)[number]) => {
+      const session = await sessions.open('session', nobody, made.id);
+      return session?.take(id).then(
+        () => 'taken',
+        (error) => error.code,
+      );
+    };
+    assert.equal(await take(hosts[1] as (typeof hosts)[number]), 'no-such-question');
+    assert.equal((await made.question(id))?.note, 'a note');
+    await made.answer(id, { result: { action: 'decline' } });
+    const results = await Promise.all(hosts.map(take));
+    assert.deepEqual(results.sort(), ['no-such-question', 'no-such-question', 'taken']);
+    assert.equal(await made.question(id), undefined);
+  });
+
   test('row 58 set racing terminate, delete and expiry: no acknowledged write is lost, no session revived', async () => {
     const step = fc.record({
       who: fc.nat(1),

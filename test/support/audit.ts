@@ -28,6 +28,8 @@ export const catalogue: Readonly<Record<string, { readonly level: LogLevel; read
   'instance replaced': { level: 'error', fields: { reason: /^\w+$/ } },
   'renewing failed': { level: 'error', fields: { store, why: words } },
   'sweeping failed': { level: 'error', fields: { store, why: words } },
+  'events not kept': { level: 'warning', fields: { store, why: words } },
+  'stream not resumed': { level: 'warning', fields: { why: words } },
   'health check failed': { level: 'warning', fields: { error: words } },
   'request failed': { level: 'error', fields: { method: words, error: lines } },
   'dependency not closed': { level: 'error', fields: { dependency: words, error: lines } },
@@ -84,9 +86,10 @@ export class Audit {
   }
 
   #note(key: string): void {
-    const [, , , namespace = '', id = ''] = key.split('/');
+    const [, , ...parts] = key.split('/');
     // Shorter ones are part of ordinary words.
-    for (const secret of [namespace, decodeURIComponent(namespace), id]) if (secret.length > 5) this.keepSecret(secret);
+    for (const part of parts)
+      for (const secret of [part, decodeURIComponent(part)]) if (secret.length > 5) this.keepSecret(secret);
   }
 }
 

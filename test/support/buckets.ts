@@ -43,3 +43,26 @@ export function later(bucket: Bucket): AsyncBucket {
     close: () => bucket.close(),
   };
 }
+
+/** A bucket of a process that may die: then nothing comes back from it any more. */
+export function mortal(bucket: Bucket): { readonly bucket: AsyncBucket; readonly die: () => void } {
+  let isDead = false;
+  const never = new Promise<never>(() => undefined);
+  const alive = <T>(run: () => T): Promise<T> => (isDead ? never : Promise.resolve(run()));
+  return {
+    die: () => {
+      isDead = true;
+    },
+    bucket: {
+      kind: bucket.kind,
+      get: (key) => alive(() => bucket.get(key)),
+      set: (key, value) => alive(() => bucket.set(key, value)),
+      delete: (key) => alive(() => bucket.delete(key)),
+      exists: (key) => alive(() => bucket.exists(key)),
+      list: (cursor) => alive(() => bucket.list(cursor)),
+      swap: (key, expected, value) => alive(() => bucket.swap(key, expected, value)),
+      settled: async () => bucket.settled(),
+      close: async () => bucket.close(),
+    },
+  };
+}

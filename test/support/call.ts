@@ -120,8 +120,8 @@ export class TestCall implements Call {
     return this.#abort.signal;
   }
 
-  cancel(): void {
-    this.#abort.abort();
+  cancel(reason?: Error): void {
+    this.#abort.abort(reason);
   }
 
   run(): Promise<Members> {
