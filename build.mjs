@@ -45,6 +45,27 @@ const allowedImports = {
   transitions: [],
 };
 
+/** What is called of the interfaces that are imported. The component imports nothing else of them: no host need have it. */
+const calledImports = new Set([
+  'error error.to-debug-string',
+  'poll pollable.block',
+  'streams output-stream.check-write',
+  'streams output-stream.write',
+  'streams output-stream.blocking-flush',
+  'streams output-stream.subscribe',
+  'wall-clock now',
+  'monotonic-clock now',
+  'monotonic-clock subscribe-duration',
+  'random get-random-bytes',
+  'store bucket.get',
+  'store bucket.set',
+  'store bucket.delete',
+  'atomics cas.new',
+  'atomics cas.current',
+  'atomics swap',
+  'batch delete-many',
+]);
+
 const steps = [
   {
     name: 'types',
@@ -69,7 +90,7 @@ const steps = [
   },
   {
     name: 'session.wasm',
-    tools: ['@bytecodealliance/componentize-js', '@bytecodealliance/wizer'],
+    tools: ['@bytecodealliance/componentize-js', '@bytecodealliance/wizer', '@bytecodealliance/jco', 'binaryen'],
     inputs: ['wit', 'dist/bundle/component.js'],
     outputs: ['dist/session.wasm'],
     run: componentizeSession,
@@ -151,11 +172,37 @@ function engineWit() {
   const files = Object.fromEntries(
     listFiles('wit').map((path) => {
       // `use` and `import` name the release behind the interface: wasi:io/poll@0.2.10.{pollable}
-      return [path.slice('wit/'.length), asEngine(readFileSync(path, 'utf8'))];
+      const text = asEngine(readFileSync(path, 'utf8'));
+      return [path.slice('wit/'.length), path.startsWith('wit/deps/') ? onlyCalled(text) : text];
     }),
   );
+  for (const name of calledImports) {
+    if (!Object.values(files).some((text) => functionNames(text.split('\n')).includes(name)))
+      throw new Error(`no ${name} in wit/deps`);
+  }
   writeFolder('dist/bundle/wit', files);
   return 'dist/bundle/wit';
+}
+
+/** WIT without the functions that are never called. Each of them stands on one line, its gate on the one before. */
+function onlyCalled(text) {
+  const lines = text.split('\n');
+  const names = functionNames(lines);
+  const isDropped = (at) => names[at] !== undefined && !calledImports.has(names[at]);
+  const isGate = (at) => /^ *@/.test(lines[at] ?? '');
+  return lines.filter((_, at) => !isDropped(at) && !(isGate(at) && isDropped(at + 1))).join('\n');
+}
+
+/** For each line, the function that it declares, if any: `INTERFACE NAME` or `INTERFACE RESOURCE.NAME`. */
+function functionNames(lines) {
+  const scopes = [];
+  return lines.map((line) => {
+    const opened = /^ *(?:interface|resource|variant|record) ([a-z0-9-]+) \{$/.exec(line);
+    if (opened !== null) scopes.push(opened[1]);
+    else if (/^ *\}$/.test(line)) scopes.pop();
+    const declared = /^ *([a-z0-9-]+): (?:static )?func\(/.exec(line);
+    return declared === null ? undefined : `${scopes[0]} ${[...scopes.slice(1), declared[1]].join('.')}`;
+  });
 }
 
 async function componentizeSession() {
@@ -169,12 +216,16 @@ async function componentizeSession() {
     return { ...spliced, jsBindings: finishBindings(spliced.jsBindings, transformSync) };
   };
   const { componentize } = await import('@bytecodealliance/componentize-js');
-  const { component } = await componentize({
+  const { opt } = await import('@bytecodealliance/jco');
+  const { component: made } = await componentize({
     sourcePath: 'dist/bundle/component.js',
     witPath: engineWit(),
     worldName: 'session-component',
     disableFeatures: ['random', 'stdio', 'clocks', 'http', 'fetch-event'],
   });
+  // Passes for size alone: the engine's functions were optimized by its own compiler.
+  const passes = ['--remove-unused-module-elements', '--code-folding', '--memory-packing', '--strip-debug'];
+  const { component } = await opt(made, { quiet: true, optArgs: ['--all-features', ...passes] });
   write('dist/session.wasm', component);
 }
 
@@ -187,7 +238,7 @@ function finishBindings(source, transform) {
   if (found !== 2) throw new Error(`the bindings take ${found} sessions, not 2 (close, delete): see finishBindings`);
   const text = source.replace(taken, 'repTable.get(taken = $2$3taken);').replace(/^(?=let repTable)/m, 'let taken;\n');
   const logless = text.replace(/^( *)_debugLog\(/gm, '$1DEBUG: _debugLog(');
-  const { code } = transform(logless, { dropLabels: ['DEBUG'] });
+  const { code } = transform(logless, { dropLabels: ['DEBUG'], minify: true });
   if (code.match(/_debugLog/g)?.length !== 1) throw new Error('the bindings still log: see finishBindings');
   return code;
 }

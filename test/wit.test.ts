@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { componentWit } from '@bytecodealliance/jco';
 import { faultsOf, membersOf, readWit } from './support/read-wit.ts';
 
@@ -108,3 +109,14 @@ test('transitions.wasm imports nothing', async () => {
   assert.deepEqual(imports, []);
   assert.deepEqual(exports, ['mcp:session/transitions@0.1.0']);
 });
+
+for (const [name, raw, packed] of [
+  ['session', 13e6, 4.3 * 2 ** 20],
+  ['transitions', 2.5e6, 1e6],
+] as const) {
+  test(`${name}.wasm is no larger than it may be`, () => {
+    const bytes = readFileSync(at(`dist/${name}.wasm`));
+    assert.ok(bytes.length < raw, `${bytes.length} bytes`);
+    assert.ok(gzipSync(bytes).length < packed);
+  });
+}
