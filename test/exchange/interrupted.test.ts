@@ -25,13 +25,13 @@ class Cluster {
     this.#handler = handler;
   }
 
-  process(): { host: Host; die: () => void } {
+  process() {
     const registry = new Registry({ name: 'test', version: '1' });
     const input = z.object({ x: z.string().optional() });
     registry.tool('t', { input }, (_, exchange) => this.#handler(exchange));
     registry.tool('other', { input }, (_, exchange) => this.#handler(exchange));
-    const { bucket, die } = mortal(this.#bucket);
-    return { host: new Host(registry, bucket, this.#clock), die };
+    const { bucket, ...stops } = mortal(this.#bucket);
+    return { host: new Host(registry, bucket, this.#clock), ...stops };
   }
 
   /** A call whose process dies over its last question, which is answered all the same; then a process that lives. */
@@ -163,6 +163,27 @@ describe('an answer that came when its call had died', () => {
       texts,
       texts.map((_, index) => `got ${index}`),
     );
+  });
+
+  test('is not used twice: a call that was only slow finds it taken, and is cancelled', async () => {
+    const cluster = new Cluster(asking);
+    const slow = cluster.process();
+    const { host } = cluster.process();
+    const { id } = await slow.host.begin();
+    const session = await sessionOn(host, id);
+    const answered = Promise.withResolvers<() => void>();
+    const user = async ({ id: question }: Pushed) => {
+      const goOn = slow.pauseBeforeSwaps();
+      await session.answer(question, { result: accept(1) });
+      answered.resolve(goOn);
+      return undefined;
+    };
+    const options = { session: await sessionOn(slow.host, id), capabilities: everything };
+    const first = slow.host.tool('t', { x: 'a' }, { ...options, user });
+    const goOn = await answered.promise;
+    assert.deepEqual(await again(host, { ...options, session }), { text: 'got 1', asked: 0 });
+    goOn();
+    assert.equal(textOf(await first), 'got undefined');
   });
 
   test('is kept when a server closes in an orderly way, too', async () => {

@@ -6,7 +6,7 @@ import { MemoryBucket } from '../../host/bucket/memory.ts';
 import type { LogFields } from '../../host/log.ts';
 import { type Session, SessionError, Sessions } from '../../host/session.ts';
 import { loadTransitions } from '../../host/transitions.ts';
-import { later } from '../support/buckets.ts';
+import { later, scheduled } from '../support/buckets.ts';
 
 const transitions = await loadTransitions();
 const hour = 3_600_000;
@@ -232,22 +232,3 @@ describe('sessions of a host', () => {
     );
   });
 });
-
-/** A bucket whose every call waits until the scheduler lets it happen. */
-function scheduled(bucket: Bucket, scheduler: fc.Scheduler): AsyncBucket {
-  const turn = async <T>(what: string, run: () => T): Promise<T> => {
-    await scheduler.schedule(Promise.resolve(), what);
-    return run();
-  };
-  return {
-    kind: bucket.kind,
-    get: (key) => turn('get', () => bucket.get(key)),
-    set: (key, value) => turn('set', () => bucket.set(key, value)),
-    delete: (key) => turn('delete', () => bucket.delete(key)),
-    exists: (key) => turn('exists', () => bucket.exists(key)),
-    list: (cursor) => turn('list', () => bucket.list(cursor)),
-    swap: (key, expected, value) => turn('swap', () => bucket.swap(key, expected, value)),
-    settled: () => turn('settled', () => undefined),
-    close: () => bucket.close(),
-  };
-}

@@ -1,4 +1,5 @@
 import { BucketError } from '../../host/bucket/bucket.ts';
+import type fc from 'fast-check';
 import type { AsyncBucket, Bucket, Entry } from '../../host/bucket/bucket.ts';
 import { MemoryBucket } from '../../host/bucket/memory.ts';
 
@@ -44,25 +45,59 @@ export function later(bucket: Bucket): AsyncBucket {
   };
 }
 
-/** A bucket of a process that may die: then nothing comes back from it any more. */
-export function mortal(bucket: Bucket): { readonly bucket: AsyncBucket; readonly die: () => void } {
-  let isDead = false;
-  const never = new Promise<never>(() => undefined);
-  const alive = <T>(run: () => T): Promise<T> => (isDead ? never : Promise.resolve(run()));
+/** A bucket of a process that may stop: then nothing comes back from it, until it goes on or for ever. */
+export function mortal(bucket: Bucket | AsyncBucket) {
+  let all: Promise<void> | undefined;
+  let swaps: Promise<void> | undefined;
+  const alive = async <T>(run: () => T | Promise<T>): Promise<T> => {
+    await all;
+    return run();
+  };
+  /** Between a look and the swap that follows it. Returns what makes it go on. */
+  const pauseBeforeSwaps = (): (() => void) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    swaps = promise;
+    return () => {
+      swaps = undefined;
+      resolve();
+    };
+  };
+  const die = (): void => {
+    all = new Promise(() => undefined);
+  };
+  const stopping: AsyncBucket = {
+    kind: bucket.kind,
+    get: (key) => alive(() => bucket.get(key)),
+    set: (key, value) => alive(() => bucket.set(key, value)),
+    delete: (key) => alive(() => bucket.delete(key)),
+    exists: (key) => alive(() => bucket.exists(key)),
+    list: (cursor) => alive(() => bucket.list(cursor)),
+    swap: (key, expected, value) =>
+      alive(async () => {
+        await swaps;
+        return bucket.swap(key, expected, value);
+      }),
+    settled: () => alive(() => bucket.settled()),
+    close: async () => bucket.close(),
+  };
+  return { bucket: stopping, pauseBeforeSwaps, die };
+}
+
+/** A bucket whose every call waits until the scheduler lets it happen. */
+export function scheduled(bucket: Bucket, scheduler: fc.Scheduler): AsyncBucket {
+  const turn = async <T>(what: string, run: () => T): Promise<T> => {
+    await scheduler.schedule(Promise.resolve(), what);
+    return run();
+  };
   return {
-    die: () => {
-      isDead = true;
-    },
-    bucket: {
-      kind: bucket.kind,
-      get: (key) => alive(() => bucket.get(key)),
-      set: (key, value) => alive(() => bucket.set(key, value)),
-      delete: (key) => alive(() => bucket.delete(key)),
-      exists: (key) => alive(() => bucket.exists(key)),
-      list: (cursor) => alive(() => bucket.list(cursor)),
-      swap: (key, expected, value) => alive(() => bucket.swap(key, expected, value)),
-      settled: async () => bucket.settled(),
-      close: async () => bucket.close(),
-    },
+    kind: bucket.kind,
+    get: (key) => turn('get', () => bucket.get(key)),
+    set: (key, value) => turn('set', () => bucket.set(key, value)),
+    delete: (key) => turn('delete', () => bucket.delete(key)),
+    exists: (key) => turn('exists', () => bucket.exists(key)),
+    list: (cursor) => turn('list', () => bucket.list(cursor)),
+    swap: (key, expected, value) => turn('swap', () => bucket.swap(key, expected, value)),
+    settled: () => turn('settled', () => undefined),
+    close: () => bucket.close(),
   };
 }
