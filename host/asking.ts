@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
+import { BucketError } from './bucket/bucket.ts';
 import { type Call, RpcError, ServerClosing } from './call.ts';
 import type { Hub } from './hub.ts';
 import { Answer, canAnswer, capabilityOf, phrased, type Question } from './questions.ts';
 import { codes } from './rpc.ts';
-import { type Json, type Session, SessionError } from './session.ts';
+import { type Json, type Session, SessionError, type StoredQuestion } from './session.ts';
 
 /** How long a pushed question waits for its answer, in milliseconds. */
 export const askTimeout = 120_000;
@@ -58,6 +59,7 @@ export interface Pushed {
 export async function push(call: Call, { question, timeout, note }: Pushed, { hub, now }: Asking): Promise<Answer> {
   const { session, signal } = call;
   if (session === null) throw cannotAsk(call, question);
+  if (signal.aborted) return new Answer('cancel');
   const id = randomBytes(24).toString('base64url');
   const { method } = question;
   const isPage = question.params.mode === 'url';
@@ -75,7 +77,7 @@ export async function push(call: Call, { question, timeout, note }: Pushed, { hu
       const woken = hub.wait(id, pause.signal);
       // The time before the look: what was answered in time is there when it is looked for late.
       const isLate = now() >= until;
-      const stored = await session.question(id);
+      const stored = await look(session, id, isLate || signal.aborted);
       if (stored === undefined) return new Answer('cancel');
       const { answer } = stored;
       if (answer === undefined && !isLate && !signal.aborted) {
@@ -96,6 +98,16 @@ export async function push(call: Call, { question, timeout, note }: Pushed, { hu
     } finally {
       pause.end();
     }
+  }
+}
+
+/** The question as it is stored now. A bucket that does not answer has no answer yet; it is the last look that fails. */
+async function look(session: Session, id: string, isLast: boolean): Promise<Partial<StoredQuestion> | undefined> {
+  try {
+    return await session.question(id);
+  } catch (error) {
+    if (isLast || !(error instanceof BucketError)) throw error;
+    return {};
   }
 }
 

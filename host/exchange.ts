@@ -102,7 +102,7 @@ export class Exchange {
   progress(done: number, total?: number, message?: string): void {
     const call = this.#run.running;
     const { progressToken } = call;
-    if (progressToken === undefined || call.signal.aborted || !this.#run.advance(done)) return;
+    if (progressToken === undefined || call.signal.aborted || !this.#run.progress.advance(done)) return;
     const params = {
       progressToken,
       progress: done,
@@ -184,13 +184,12 @@ export class Exchange {
       throw this.#refusal(call, question);
     }
     if (!call.canPush) throw new NeedInput({ [key]: question });
-    const before = await takeOver(call, new Map([[key, asked]]), this.#asking);
-    for (const [other, answer] of before?.answers ?? []) run.keep(other, answer);
-    const note = noteOf(call, key, { ...run.known, answers: run.answers });
-    const pushed = { question: asked, timeout, note };
-    const answer = run.answers.get(key) ?? (await push(call, pushed, this.#asking));
-    run.keep(key, answer);
-    return answer;
+    return run.ask(key, async () => {
+      const before = await takeOver(call, new Map([[key, asked]]), this.#asking);
+      for (const [other, answer] of before?.answers ?? []) run.keep(other, answer);
+      const note = noteOf(call, key, { ...run.known, answers: run.answers });
+      return run.answers.get(key) ?? push(call, { question: asked, timeout, note }, this.#asking);
+    });
   }
 
   #refusal(call: Call, question: Question): Error {

@@ -7,7 +7,7 @@ import { type Known, nothingKnown } from './known.ts';
 import type { Log } from './log.ts';
 import { NeedInput, type Question } from './questions.ts';
 import { leave, take } from './request-state.ts';
-import { Run } from './run.ts';
+import { Progress, Run } from './run.ts';
 import type { Result } from './results.ts';
 import type { Json } from './session.ts';
 
@@ -33,8 +33,9 @@ export interface Running extends Asking {
 export async function invoke(call: Call, target: Target, running: Running): Promise<Result> {
   const isModern = call.revision === '2026-07-28';
   let known = (isModern && target.mayAsk ? await takeIfBrought(call) : undefined) ?? nothingKnown;
+  const progress = new Progress();
   for (;;) {
-    const run = new Run(call, known, target.mayAsk);
+    const run = new Run(call, known, target.mayAsk, progress);
     try {
       return await runOnce(run, target, running);
     } catch (error) {

@@ -5,22 +5,36 @@ import { type Log, traceOf } from './log.ts';
 import type { Answer } from './questions.ts';
 import type { Session } from './session.ts';
 
+/** How far a call is, over all runs of its handler: what the client is told only grows (progress page). */
+export class Progress {
+  #done = Number.NEGATIVE_INFINITY;
+
+  /** Takes note of how far the call is. Returns whether that is further than before. */
+  advance(done: number): boolean {
+    if (!(done > this.#done) || !Number.isFinite(done)) return false;
+    this.#done = done;
+    return true;
+  }
+}
+
 /** One run of a handler, from its first line to its last. The exchange is the handler's side of it. */
 export class Run {
   readonly known: Known;
   /** Whether the request is of a kind that may ask the client. */
   readonly mayAsk: boolean;
+  readonly progress: Progress;
   readonly #call: Call;
+  readonly #asking = new Map<string, Promise<Answer>>();
   #answers: Map<string, Answer> | undefined;
   #held: { readonly id: string; readonly release: () => void }[] | undefined;
   #dependencies: Dependencies | undefined;
-  #progress = Number.NEGATIVE_INFINITY;
   #isOver = false;
 
-  constructor(call: Call, known: Known, mayAsk: boolean) {
+  constructor(call: Call, known: Known, mayAsk: boolean, progress: Progress) {
     this.#call = call;
     this.known = known;
     this.mayAsk = mayAsk;
+    this.progress = progress;
   }
 
   /** The call, as it is to be read. */
@@ -44,18 +58,26 @@ export class Run {
     this.#answers.set(key, answer);
   }
 
+  /** Has one question answered under a key. Who asks under the same key meanwhile waits for the same answer. */
+  async ask(key: string, answered: () => Promise<Answer>): Promise<Answer> {
+    const asking = this.#asking.get(key);
+    if (asking !== undefined) return asking;
+    const asked = answered();
+    this.#asking.set(key, asked);
+    try {
+      const answer = await asked;
+      this.keep(key, answer);
+      return answer;
+    } finally {
+      this.#asking.delete(key);
+    }
+  }
+
   /** What the handler and its dependencies have resolved. Fails when the run is over: nobody would close it. */
   get dependencies(): Dependencies {
     if (this.#isOver) throw over();
     this.#dependencies ??= new Dependencies();
     return this.#dependencies;
-  }
-
-  /** Takes note of how far the call is. Returns whether that is further than before. */
-  advance(done: number): boolean {
-    if (!(done > this.#progress) || !Number.isFinite(done)) return false;
-    this.#progress = done;
-    return true;
   }
 
   /** Keeps a session from expiring until {@link release}. */

@@ -3,9 +3,9 @@ import { describe, test } from 'node:test';
 import { logLevels } from '../../host/call.ts';
 import { Dispatcher } from '../../host/dispatcher.ts';
 import type { Exchange } from '../../host/exchange.ts';
-import { elicit } from '../../host/questions.ts';
+import { elicit, NeedInput } from '../../host/questions.ts';
 import { Registry } from '../../host/registry.ts';
-import { Host, modern, nobody, textOf } from '../support/call.ts';
+import { everything, Host, modern, nobody, textOf } from '../support/call.ts';
 
 function hostOf(handler: (exchange: Exchange) => string | Promise<string>): Host {
   const registry = new Registry({ name: 'test', version: '1' });
@@ -33,6 +33,22 @@ describe('an exchange', () => {
       );
       assert.deepEqual(heard.sent.at(-1)?.params, { progressToken, progress: 4, total: 10, message: 'nearly' });
     }
+  });
+
+  test('row 48 fault 104 sends progress that grows over all runs of a handler', async () => {
+    const host = hostOf((exchange) => {
+      for (const done of [1, 2]) exchange.progress(done);
+      if (!exchange.answered('sure')) throw new NeedInput({ sure: elicit('Sure?') });
+      exchange.progress(3);
+      return 'done';
+    });
+    const options = { session: await host.begin(), capabilities: everything, progressToken: 1 };
+    const heard = host.call('tools/call', call, { ...options, user: () => ({ action: 'accept' }) });
+    assert.equal(textOf(await heard.run()), 'done');
+    assert.deepEqual(
+      heard.sent.map(({ params }) => params?.progress),
+      [1, 2, 3],
+    );
   });
 
   test('row 49 sends log messages of the level asked for and above, none if none was asked for', async () => {

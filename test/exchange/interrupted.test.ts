@@ -73,6 +73,32 @@ async function again(host: Host, options: CallOptions, name = 't', args: object 
 
 const asking: Handler = async (exchange) => `got ${(await exchange.ask('n', elicit('?', fields))).content.n}`;
 
+describe('a state of 2026-07-28 whose call died', () => {
+  test('finding 2 row 30 is spent: what the call was about to do may have happened', async () => {
+    const reached = Promise.withResolvers<void>();
+    let effects = 0;
+    const cluster = new Cluster(async (exchange) => {
+      const answer = await exchange.ask('n', elicit('?', fields));
+      effects++;
+      reached.resolve();
+      return new Promise((resolve) => exchange.signal.addEventListener('abort', () => resolve(`${answer.action}`)));
+    });
+    const { host: first, die } = cluster.process();
+    const { host } = cluster.process();
+    const options: CallOptions = { revision: '2026-07-28', capabilities: everything };
+    const { requestState = null } = await host.tool('t', { x: 'a' }, options);
+    const more = { requestState, inputResponses: { n: accept(1) } };
+    void first.tool('t', { x: 'a' }, { ...options, more });
+    await reached.promise;
+    die();
+    const tries = Array.from({ length: 3 }, () => host.tool('t', { x: 'a' }, { ...options, more }));
+    for (const outcome of await Promise.allSettled(tries)) {
+      assert.ok(outcome.status === 'rejected' && outcome.reason.code === -32602);
+    }
+    assert.equal(effects, 1);
+  });
+});
+
 describe('an answer that came when its call had died', () => {
   let runs = 0;
   const needing: Handler = (exchange) => {

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as z from 'zod';
+import { BucketError } from '../../host/bucket/bucket.ts';
 import { MemoryBucket } from '../../host/bucket/memory.ts';
 import type { Exchange } from '../../host/exchange.ts';
 import { Answer, elicit, elicitUrl, listRoots, NeedInput, sample } from '../../host/questions.ts';
 import { Registry } from '../../host/registry.ts';
 import type { Json } from '../../host/session.ts';
+import { SwitchedBucket } from '../support/buckets.ts';
 import { type CallOptions, everything, failureIn, Host, modern, nobody, textOf } from '../support/call.ts';
 
 type Handler = (exchange: Exchange) => string | Promise<string>;
@@ -142,6 +144,50 @@ describe('a question on the stream of a call', () => {
     assert.equal(textOf(await running.run()), '1 2');
     assert.equal(runs, 2);
     assert.equal(running.pushed.length, 2);
+  });
+
+  test('is put once for all who wait for it at the same time', async () => {
+    const { call } = await asking(async (exchange) => {
+      const both = await Promise.all([
+        exchange.ask('same', age),
+        exchange.ask('same', age),
+        exchange.ask('other', age),
+      ]);
+      return both.map(({ content }) => content.age).join();
+    });
+    let answers = 0;
+    const running = call({ user: () => ({ action: 'accept', content: { age: ++answers } }) });
+    assert.equal(textOf(await running.run()), '1,1,2');
+    assert.equal(running.pushed.length, 2);
+  });
+
+  test('is waited for while the bucket does not answer, and not stored for a call that was cancelled before', async () => {
+    const bucket = new SwitchedBucket();
+    const { host, session, call } = await asking(async (exchange) => shown(await exchange.ask('age', age)), bucket);
+    const running = call({
+      user: async ({ id }) => {
+        bucket.down = true;
+        for (const enough = bucket.asked + 3; bucket.asked < enough; ) {
+          host.hub.wake(id);
+          await new Promise(setImmediate);
+        }
+        bucket.down = false;
+        return { action: 'accept', content: { age: 7 } };
+      },
+    });
+    assert.match(textOf(await running.run()), /"age":7/);
+    const cancelled = call();
+    cancelled.cancel();
+    assert.match(textOf(await cancelled.run()), /cancel/);
+    assert.deepEqual([cancelled.pushed, await session.questions()], [[], {}]);
+    const late = call({
+      user: () => {
+        bucket.down = true;
+        host.clock.time += 120_000;
+        return undefined;
+      },
+    });
+    await assert.rejects(late.run(), BucketError);
   });
 
   test('is put at most eight times over by one handler', async () => {
