@@ -85,6 +85,7 @@ export class Sessions {
   #gathering: Promise<void> | undefined;
   #cursor: string | undefined;
   #work: Promise<void> = Promise.resolve();
+  readonly #busy = new Set<string>();
 
   constructor({ bucket, transitions, log, sessionTtl, stateTtl, now = Date.now }: SessionsOptions) {
     for (const [name, ttl] of Object.entries({ sessionTtl, stateTtl })) {
@@ -542,13 +543,19 @@ export class Sessions {
     }
   }
 
+  /** Work of a timer. What is still under way when its time comes again is not begun a second time. */
   #later(what: string, run: () => Promise<void>): void {
-    this.#work = this.#work.then(run).catch((error: unknown) => {
-      this.#log('error', `${what} failed`, {
-        store: this.#bucket.kind,
-        why: error instanceof Error ? error.message : '',
-      });
-    });
+    if (this.#busy.has(what)) return;
+    this.#busy.add(what);
+    this.#work = this.#work
+      .then(run)
+      .catch((error: unknown) => {
+        this.#log('error', `${what} failed`, {
+          store: this.#bucket.kind,
+          why: error instanceof Error ? error.message : '',
+        });
+      })
+      .finally(() => this.#busy.delete(what));
   }
 }
 

@@ -13,6 +13,7 @@ import { Registry } from '../../host/registry.ts';
 import { type Session, SessionError } from '../../host/session.ts';
 import { AskingModel, askTime, type ModelledCall } from '../support/asking-model.ts';
 import { mortal } from '../support/buckets.ts';
+import { forgetTimers } from '../support/timers.ts';
 import { everything, Host, nobody, type Pushed, type TestCall, textOf } from '../support/call.ts';
 
 const silence = 7_200_000;
@@ -214,9 +215,9 @@ class World {
 describe('whatever happens to questions on two processes, one thing after the other', () => {
   for (const [kind, share] of Object.entries(buckets)) {
     test(`over ${kind} each is answered once, found after a death, and ends with its call or its session`, async (t) => {
-      t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
       await fc.assert(
         fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 14 }), async (steps: readonly Step[]) => {
+          forgetTimers(t.mock.timers);
           const world = new World(share(), t.mock.timers);
           await world.begin();
           for (const one of steps) await world.run(one);

@@ -107,6 +107,34 @@ describe('sessions of a host', () => {
     assert.ok(await host(bucket, clock).sessions.open('session', nobody, id));
   });
 
+  test('a bucket that hangs is not asked to renew again and again', async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] });
+    const shared = new MemoryBucket();
+    const hanging = Promise.withResolvers<void>();
+    let asked = 0;
+    const bucket: AsyncBucket = {
+      ...later(shared),
+      get: async (key) => {
+        asked++;
+        if (asked > 1) await hanging.promise;
+        return shared.get(key);
+      },
+    };
+    const { sessions } = host(bucket);
+    const { id } = await sessions.create('session', nobody, {});
+    const session = await sessions.open('session', nobody, id);
+    const done = session?.use();
+    for (let seconds = 0; seconds < 25; seconds++) {
+      t.mock.timers.tick(1000);
+      await new Promise(setImmediate);
+    }
+    assert.equal(asked, 2);
+    hanging.resolve();
+    done?.();
+    await sessions.close();
+    assert.ok(asked < 8, `asked ${asked} times`);
+  });
+
   test('row 59 the sweep removes what expired and what is orphaned, and nothing else', async () => {
     const bucket = new MemoryBucket();
     const { sessions, clock } = host(bucket);

@@ -45,6 +45,7 @@ export interface Event {
 export class Audit {
   readonly events: Event[] = [];
   readonly #secrets = new Set<string>();
+  readonly #words = new Set<string>();
 
   readonly log: Log = (level, event, fields) => {
     this.events.push({ level, event, fields });
@@ -81,15 +82,19 @@ export class Audit {
   check(): void {
     const faults = this.events.flatMap((event) => [...faultsOf(event)]);
     const said = JSON.stringify(this.events);
-    for (const secret of this.#secrets) if (said.includes(secret)) faults.push(`the log shows ${secret}`);
+    const shown = [...this.#secrets].filter((secret) => said.includes(secret));
+    for (const [word] of said.matchAll(/[A-Za-z0-9_-]{6,}/g)) if (this.#words.has(word)) shown.push(word);
+    for (const secret of shown) faults.push(`the log shows ${secret}`);
     assert.deepEqual([...new Set(faults)], []);
   }
 
   #note(key: string): void {
-    const [, , ...parts] = key.split('/');
-    // Shorter ones are part of ordinary words.
-    for (const part of parts)
-      for (const secret of [part, decodeURIComponent(part)]) if (secret.length > 5) this.keepSecret(secret);
+    for (const part of key.split('/').slice(2)) {
+      // Shorter ones are part of ordinary words.
+      if (part.length < 6) continue;
+      if (/^[A-Za-z0-9_-]+$/.test(part)) this.#words.add(part);
+      else this.keepSecret(part, decodeURIComponent(part));
+    }
   }
 }
 
