@@ -66,6 +66,25 @@ const calledImports = new Set([
   'batch delete-many',
 ]);
 
+const onStore = 'wasi:keyvalue/store@0.2.0-draft2#[method]bucket.';
+const onSession = 'mcp:session/sessions@0.1.0#';
+
+/** What `session.wasm` is suspended in over a bucket that answers later. It never waits itself: its host does. */
+const asyncImports = [
+  ...['get', 'set', 'delete'].map((name) => `${onStore}${name}`),
+  ...['[static]cas.new', 'swap'].map((name) => `wasi:keyvalue/atomics@0.2.0-draft2#${name}`),
+  'wasi:keyvalue/batch@0.2.0-draft2#delete-many',
+];
+
+/** The functions that look into the bucket. */
+const asyncExports = [
+  ...['initialize', 'initialize-in', 'open', 'open-in', 'delete'].map((name) => `${onSession}[static]session.${name}`),
+  ...['get', 'set', 'remove', 'swap', 'keys', 'elicit', 'terminate', 'is-terminated'].map(
+    (name) => `${onSession}[method]session.${name}`,
+  ),
+  ...['subscribe', 'elicit-result'].map((name) => `${onSession}[method]future-elicit-result.${name}`),
+];
+
 const steps = [
   {
     name: 'types',
@@ -108,6 +127,13 @@ const steps = [
     after: 'session.wasm',
     outputs: ['dist/session/session.js', 'dist/session/modules.json'],
     run: () => transpile('session', {}),
+  },
+  {
+    name: 'session-async glue',
+    tools: ['@bytecodealliance/jco', '@bytecodealliance/jco-transpile', 'esbuild'],
+    after: 'session.wasm',
+    outputs: ['dist/session-async/session.js'],
+    run: () => transpile('session', { asyncMode: 'jspi', asyncImports, asyncExports }, 'session-async'),
   },
   {
     name: 'host',
@@ -255,8 +281,8 @@ async function componentizeTransitions() {
   write('dist/transitions.wasm', component);
 }
 
-/** Makes `dist/NAME/NAME.js` from `dist/NAME.wasm`, its declaration, and `modules.json`: where the core modules are. */
-async function transpile(name, options) {
+/** Makes `dist/AS/NAME.js` from `dist/NAME.wasm`, its declaration, and `modules.json`: where the core modules are. */
+async function transpile(name, options, as = name) {
   const { componentWit, transpile: jco } = await import('@bytecodealliance/jco');
   const component = readFileSync(`dist/${name}.wasm`);
   const wit = await componentWit(component);
@@ -274,11 +300,11 @@ async function transpile(name, options) {
     if (at < 0) written[path] = content;
     else modules[path] = [at, content.length];
   }
-  written[`${name}.js`] = await finishGlue(name, new TextDecoder().decode(files[`${name}.js`]));
+  written[`${name}.js`] = await finishGlue(as, new TextDecoder().decode(files[`${name}.js`]));
   written[`${name}.d.ts`] = declaration(name);
   written['modules.json'] = `${JSON.stringify({ imports, modules })}\n`;
-  rmSync(`dist/${name}`, { recursive: true, force: true });
-  writeFolder(`dist/${name}`, written);
+  rmSync(`dist/${as}`, { recursive: true, force: true });
+  writeFolder(`dist/${as}`, written);
 }
 
 function checkImports(name, imports) {
@@ -290,13 +316,16 @@ function checkImports(name, imports) {
   if (wrong.length > 0) throw new Error(`dist/${name}.wasm ${wrong.join('; ')}`);
 }
 
+const sessionGlue = ['session', 'session-async'];
+const everyGlue = [...sessionGlue, 'transitions'];
+
 /** What is changed in the transpiler's output: which components it concerns, what is there, and what takes its place. */
 const glueChanges = [
   // Logging reads process.env at every step of every call. It goes, arguments and all.
-  [['session', 'transitions'], /^ *const _debugLog = \(\.\.\.args\) => \{\n[^}]*\}\n[^}]*\};\n/gm, ''],
+  [everyGlue, /^ *const _debugLog = \(\.\.\.args\) => \{\n[^}]*\}\n[^}]*\};\n/gm, ''],
   // A resource of an instance that trapped cannot be finalized. What a registry callback throws ends the process.
   [
-    ['session', 'transitions'],
+    everyGlue,
     /return new FinalizationRegistry\(unregister\);/g,
     `return new FinalizationRegistry((held) => {
       try { getOrCreateAsyncState(0).throwIfTrapped(); unregister(held); } catch (error) { finalizerFailed(error); }
@@ -304,22 +333,29 @@ const glueChanges = [
   ],
   // Without this -1n would arrive as 2^64 - 1, silently.
   [
-    ['session'],
+    sessionGlue,
     /return BigInt\.as(Uint|Int)N\(64, converted\);/g,
     'return exactly(val, BigInt.as$1N(64, converted));',
     2,
   ],
   // The component never drops the handle of a session that is passed in, and cannot: dropping would enter it again.
   [
-    ['session'],
+    sessionGlue,
     /(finalizationRegistry(\d+)\.unregister\(arg0\);[\s\S]{0,1500}?fn: \(\) => )(\w+\(handle0\))/g,
     '$1forgetting(rscTableRemove, handleTable$2, handle0, $3)',
     2,
   ],
+  // The transpiler awaits in static functions, and does not say that they are asynchronous.
+  [
+    ['session-async'],
+    /^( *Session\.(?:initialize|initializeIn|open|openIn|delete) = )function/gm,
+    '$1async function',
+    5,
+  ],
   // Remembers every resource that was ever made, and is never asked.
-  [['session'], /^ *table\._createdReps\.add\(rep\);\n/gm, ''],
+  [sessionGlue, /^ *table\._createdReps\.add\(rep\);\n/gm, ''],
   // An error says what it is, rather than "[object Object]".
-  [['session'], /`\$\{String\(value\)\} \(see error\.payload\)`/g, 'described(value)'],
+  [sessionGlue, /`\$\{String\(value\)\} \(see error\.payload\)`/g, 'described(value)'],
 ];
 
 const glueAddition = `

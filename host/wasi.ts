@@ -21,10 +21,14 @@ export class Pollable {
   readonly #sleep: (milliseconds: number) => void;
   #ready = false;
 
+  /** Whether it was ready from the start, whatever time has passed since. */
+  readonly atOnce: boolean;
+
   /** `when` in nanoseconds of the monotonic clock; 0 is ready at once. */
   constructor(when: bigint, sleep: (milliseconds: number) => void = sleepBlocking) {
     this.#when = when;
     this.#sleep = sleep;
+    this.atOnce = when === 0n;
   }
 
   ready(): boolean {
@@ -207,7 +211,8 @@ export function wasiImports(options: WasiOptions = {}): Record<string, object> {
       now: () => process.hrtime.bigint(),
       resolution: () => 1n,
       subscribeInstant: (when: bigint) => new Pollable(when, sleep),
-      subscribeDuration: (duration: bigint) => new Pollable(process.hrtime.bigint() + duration, sleep),
+      subscribeDuration: (duration: bigint) =>
+        new Pollable(duration === 0n ? 0n : process.hrtime.bigint() + duration, sleep),
     },
     'wasi:random/random': {
       getRandomBytes: (length: bigint) => bytes(Number(length)),

@@ -112,6 +112,8 @@ export class FutureElicitResult {
   readonly #question: string;
   readonly #until: number;
   #result: ElicitResult | undefined;
+  /** What `subscribe` found. Whoever then asks hears it, also if the bucket works again: asking does not wait then. */
+  #found: ElicitResult | undefined;
 
   constructor(place: Place, question: string, until: number) {
     this.#place = place;
@@ -120,10 +122,14 @@ export class FutureElicitResult {
   }
 
   subscribe(): Pollable {
-    return subscribeDuration(this.#look() === undefined ? lookAgainNs : 0n);
+    this.#found = this.#look();
+    return subscribeDuration(this.#found === undefined ? lookAgainNs : 0n);
   }
 
   elicitResult(): ElicitResult {
+    const found = this.#found;
+    this.#found = undefined;
+    if (found !== undefined) return found;
     // A wall clock that is set back must not make this wait longer than the question lives.
     const last = monotonicNow() + BigInt(Math.max(0, Math.ceil(this.#until - now()))) * 1_000_000n;
     for (;;) {

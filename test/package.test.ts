@@ -99,14 +99,17 @@ test('the components and the WIT are files of the package', () => {
 test('types are found by a strict compiler', () => {
   writeFileSync(
     join(folder, 'main.mts'),
-    `import { instantiate, type Session } from 'mcp-session/component';
+    `import { instantiate, instantiateAsync, Pool, type Session } from 'mcp-session/component';
      import { loadTransitions } from 'mcp-session/transitions';
      const session: Session = (await instantiate()).sessions.Session.initialize(null as never);
      const value: Uint8Array | undefined = session.get('k');
      const key: string = (await loadTransitions()).examine('').values;
      // @ts-expect-error a key is text
      session.get(1);
-     export { value, key };\n`,
+     const { sessions, suspendingImports } = await instantiateAsync();
+     const later: Promise<Uint8Array | undefined> = (await sessions.Session.initialize(null as never)).get('k');
+     const guests = new Pool({ make: (givenUp) => ({ imports: suspendingImports(givenUp) }) });
+     export { value, key, later, guests };\n`,
   );
   const tsc = join(root, 'node_modules', '.bin', 'tsc');
   const flags = [

@@ -113,14 +113,20 @@ export class Cas {
 
 const maxS64 = 2n ** 63n - 1n;
 
-/** Adds `delta` to the number in decimal text under `key`; nothing there is 0. Returns the sum. */
+/** The number in decimal text that an entry holds, and `delta` more; nothing there is 0. */
+export function sumOf(entry: Entry | undefined, delta: bigint): bigint {
+  const text = entry === undefined ? '0' : Buffer.from(entry.value).toString('latin1');
+  if (!/^-?\d{1,19}$/.test(text)) throw other('the value to increment is no number');
+  const sum = BigInt(text) + delta;
+  if (sum > maxS64 || sum < -maxS64 - 1n) throw other('the sum does not fit into 64 bits');
+  return sum;
+}
+
+/** Adds `delta` to the number under `key`. Returns the sum. */
 function increment(bucket: BucketResource, key: string, delta: bigint): bigint {
   for (;;) {
     const entry = bucket.entry(key);
-    const text = entry === undefined ? '0' : Buffer.from(entry.value).toString('latin1');
-    if (!/^-?\d{1,19}$/.test(text)) throw other('the value to increment is no number');
-    const sum = BigInt(text) + delta;
-    if (sum > maxS64 || sum < -maxS64 - 1n) throw other('the sum does not fit into 64 bits');
+    const sum = sumOf(entry, delta);
     if (bucket.swap(key, entry?.version, new TextEncoder().encode(sum.toString()))) return sum;
   }
 }
@@ -153,12 +159,12 @@ export function keyvalueImports(buckets: NamedBuckets = {}): Record<string, obje
   };
 }
 
-function other(text: string): store.Error {
+export function other(text: string): store.Error {
   return { tag: 'other', val: text.toWellFormed() };
 }
 
 /** A thrown value as the variant; no thrown value has another way into a component. */
-function storeError(error: unknown): store.Error {
+export function storeError(error: unknown): store.Error {
   if (error instanceof BucketError && error.code === 'denied') return { tag: 'access-denied' };
   try {
     return other(error instanceof Error ? error.message : String(error));
@@ -168,16 +174,16 @@ function storeError(error: unknown): store.Error {
   }
 }
 
-const isNothing = (result: unknown) => !(result instanceof Promise);
-const isVersion = (result: unknown) => result === undefined || typeof result === 'string';
+export const isNothing = (result: unknown) => !(result instanceof Promise);
+export const isVersion = (result: unknown) => result === undefined || typeof result === 'string';
 
-function isEntry(result: unknown): boolean {
+export function isEntry(result: unknown): boolean {
   if (result === undefined || result === null) return true;
   if (typeof result !== 'object' || !('value' in result) || !('version' in result)) return false;
   return result.value instanceof Uint8Array && typeof result.version === 'string';
 }
 
-function isPage(result: unknown): boolean {
+export function isPage(result: unknown): boolean {
   if (typeof result !== 'object' || result === null || !('keys' in result) || !Array.isArray(result.keys)) return false;
   const cursor = 'cursor' in result ? result.cursor : undefined;
   return result.keys.every((key) => typeof key === 'string') && (cursor === undefined || typeof cursor === 'string');
