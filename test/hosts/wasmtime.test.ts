@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -10,6 +9,7 @@ import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 import { SqliteBucket } from '../../host/bucket/sqlite.ts';
 import { instantiate } from '../../host/component.ts';
 import { loadTransitions } from '../../host/transitions.ts';
+import { initialize, Served } from '../cli/run.ts';
 import { pythonPrograms } from '../support/python.ts';
 
 const programs = await pythonPrograms();
@@ -50,14 +50,17 @@ async function ok(...command: unknown[]): Promise<unknown> {
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
-function answerQuestion(session: string, id: string, result: unknown, failed = false): void {
-  const key = transitions.recordKey('session', '', session);
-  const entry = bucket.get(key);
-  assert.ok(entry !== undefined);
-  const change = { tag: 'answer', val: { id, content: JSON.stringify(result), failed } } as const;
-  const content = Buffer.from(entry.value).toString();
-  const outcome = transitions.apply(key, content, Date.now(), 0, undefined, [change], randomUUID());
-  assert.ok(bucket.swap(key, entry.version, Buffer.from(outcome.content)));
+/** The status that the client's response to a question is answered with. */
+async function answerOver(url: string, session: string, id: string, result: unknown): Promise<number> {
+  const headers = {
+    'Content-Type': 'application/json',
+    Accept: 'application/json, text/event-stream',
+    'Mcp-Session-Id': session,
+  };
+  const body = JSON.stringify({ jsonrpc: '2.0', id, result });
+  const response = await fetch(url, { method: 'POST', headers, body });
+  await response.text();
+  return response.status;
 }
 
 before(async () => {
@@ -149,18 +152,40 @@ describe('session.wasm, unchanged, under wasmtime', () => {
     session[Symbol.dispose]();
   });
 
-  test('asks, waits, and goes on with the answer that the host in Node stores meanwhile', async () => {
-    const id = String(await ok('initialize'));
-    const event = /^data: (.*)\n\n$/.exec(String(await ok('elicit')));
-    const request = JSON.parse(event?.[1] ?? '');
-    assert.equal(request.method, 'elicitation/create');
-    assert.deepEqual(request.params.requestedSchema.required, ['people']);
+  test('asks, waits, and goes on with the typed answer that the host in Node is given over HTTP', async () => {
+    const server = await Served.start('--bucket', `sqlite:${path}`);
+    const sessions = { 'of the host in Node': initialize(server.url), 'of wasmtime': ok('initialize') };
+    for (const [whose, made] of Object.entries(sessions)) {
+      const id = String(await made);
+      assert.equal(await ok('open', id), id);
+      const event = /^data: (.*)\n\n$/.exec(String(await ok('elicit')));
+      const request = JSON.parse(event?.[1] ?? '');
+      assert.equal(request.method, 'elicitation/create');
+      assert.deepEqual(request.params.requestedSchema.required, ['people']);
+      const waiting = ok('result');
+      const misfit = await answerOver(server.url, id, request.id, { action: 'accept', content: { people: 41 } });
+      assert.equal(misfit, 400, whose);
+      const status = await answerOver(server.url, id, request.id, { action: 'accept', content: { people: 6 } });
+      assert.equal(status, 202, whose);
+      // The Python package leaves out the case of a variant whose cases differ in type.
+      const answer = { tag: 'form', val: { action: 'accept', content: [['people', 6]] } };
+      assert.deepEqual(await waiting, answer);
+      assert.deepEqual(await ok('result'), answer);
+      await ok('set', 'people', base64('6'));
+    }
+    assert.equal(await server.stop(), 0);
+  });
+
+  test('hears that the host in Node ended the session while it waits', async () => {
+    const server = await Served.start('--bucket', `sqlite:${path}`);
+    const id = await initialize(server.url);
+    await ok('open', id);
+    await ok('elicit');
     const waiting = ok('result');
-    answerQuestion(id, request.id, { action: 'accept', content: { people: 6 } });
-    // The Python package leaves out the case of a variant whose cases differ in type.
-    const content = [['people', 6]];
-    assert.deepEqual(await waiting, { tag: 'form', val: { action: 'accept', content } });
-    assert.deepEqual(await ok('result'), { tag: 'form', val: { action: 'accept', content } });
+    const ended = await fetch(server.url, { method: 'DELETE', headers: { 'Mcp-Session-Id': id } });
+    assert.equal(ended.status, 204);
+    assert.deepEqual(await waiting, { tag: 'none', val: { tag: 'session-ended', val: null } });
+    assert.equal(await server.stop(), 0);
   });
 
   test('leaves no question open that it could not send', async () => {
