@@ -83,7 +83,7 @@ export interface ServeOptions extends HandlerOptions {
 export interface Server {
   readonly url: string;
   readonly port: number;
-  /** Lets running calls finish, ends streams, writes what waits, and closes what was opened. */
+  /** Lets running calls finish, ends streams, writes what waits, and closes what was opened. Later calls wait for the first. */
   close(): Promise<void>;
 }
 
@@ -185,10 +185,15 @@ async function assemble(registry: Registry, options: HandlerOptions) {
   const hub = new Hub();
   const { mode, path } = { ...defaults, ...options };
   const dispatch = new Dispatcher(registry, hub, { now, log });
-  const finish = async () => {
+  const finishOnce = async () => {
     dispatch.close();
     await sessions.close();
     if (typeof given === 'string') await bucket.close();
+  };
+  let finishing: Promise<void> | undefined;
+  const finish = () => {
+    finishing ??= finishOnce();
+    return finishing;
   };
   return { transport: { ...more, mode, path, log, sessions, hub, dispatch }, finish };
 }

@@ -7,7 +7,10 @@ import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+const { version, peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+  version: string;
+  peerDependencies: Record<string, string>;
+};
 // npm starts whatever `node` it finds first: this one.
 const env = { ...process.env, PATH: [dirname(process.execPath), process.env['PATH']].join(delimiter) };
 let folder = '';
@@ -23,14 +26,17 @@ function runModule(source: string): string {
   return stdout;
 }
 
+function install(what: string): void {
+  const installed = run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', what]);
+  assert.equal(installed.status, 0, installed.stderr);
+}
+
 before(() => {
   folder = mkdtempSync(join(tmpdir(), 'mcp-session-package-'));
   const packed = run('npm', ['pack', '--json', '--pack-destination', folder], root);
   assert.equal(packed.status, 0, packed.stderr);
   writeFileSync(join(folder, 'package.json'), '{ "private": true }\n');
-  const options = ['--prefer-offline', '--no-audit', '--no-fund'];
-  const installed = run('npm', ['install', ...options, `./mcp-session-${version}.tgz`]);
-  assert.equal(installed.status, 0, installed.stderr);
+  install(`./mcp-session-${version}.tgz`);
 });
 
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -125,6 +131,53 @@ test('types are found by a strict compiler', () => {
     '',
   ];
   const { status, stdout } = run(tsc, [...flags, 'main.mts']);
+  assert.equal(status, 0, stdout);
+});
+
+test('the client needs the official client beside it, which nothing else does', () => {
+  assert.ok(!existsSync(join(folder, 'node_modules', '@modelcontextprotocol', 'client')));
+  install(`@modelcontextprotocol/client@${peerDependencies['@modelcontextprotocol/client']}`);
+  const printed = runModule(`
+    import { Registry, serve } from 'mcp-session';
+    import { connect } from 'mcp-session/client';
+    const registry = new Registry({ name: 'greeter', version: '1.0.0' });
+    registry.tool('greet', {}, (_, { revision }) => 'hello on ' + revision);
+    const server = await serve(registry, { bucket: 'memory:', port: 0 });
+    for (const revision of ['2025-06-18', '2026-07-28']) {
+      const client = await connect(server.url, { name: 'guest', version: '1.0.0', revision });
+      console.log((await client.callTool({ name: 'greet' })).content[0].text);
+      await client.close();
+    }
+    await server.close();
+  `);
+  assert.equal(printed, 'hello on 2025-06-18\nhello on 2026-07-28\n');
+});
+
+test('types of the library and the client are found by a strict compiler', () => {
+  writeFileSync(
+    join(folder, 'client.mts'),
+    `import { Registry } from 'mcp-session';
+     import { connect, type SessionClient } from 'mcp-session/client';
+     const registry = new Registry({ name: 'notes', version: '1.0.0' });
+     const clock = registry.provide('clock', { open: async () => ({ now: () => 5 }) });
+     registry.tool('now', {}, async (_, exchange) => {
+       const time: number = (await exchange.resolve(clock)).now();
+       // @ts-expect-error a clock has no such member
+       (await exchange.resolve(clock)).later;
+       return String(time);
+     });
+     const who = { name: 'guest', version: '1.0.0' };
+     const answer = { elicit: () => ({ action: 'accept' as const, content: { n: 1 } }) };
+     export const client: SessionClient = await connect('http://localhost', { ...who, answer, revision: '2026-07-28' });
+     // @ts-expect-error a revision is a date
+     await connect('http://localhost', { ...who, revision: 'newest' });
+     // @ts-expect-error a client says who it is
+     await connect('http://localhost', {});\n`,
+  );
+  const tsc = join(root, 'node_modules', '.bin', 'tsc');
+  const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
+  const flags = ['--strict', '--noEmit', '--skipLibCheck', '--module', 'nodenext', '--target', 'esnext', ...types];
+  const { status, stdout } = run(tsc, [...flags, 'client.mts']);
   assert.equal(status, 0, stdout);
 });
 

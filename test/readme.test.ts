@@ -51,6 +51,21 @@ describe('row 89 what the README shows', () => {
     assert.match(await program('library.ts', block('ts', 'new Registry')), /^http:\/\/127\.0\.0\.1:\d+\/mcp\n$/);
   });
 
+  for (const revision of [undefined, '2025-06-18', '2025-11-25', '2026-07-28']) {
+    test(`the client is asked, and answers, on ${revision ?? 'the newest revision'}`, async () => {
+      const server = await serve(demo, { bucket: 'memory:', port: 0 });
+      try {
+        const spoken = revision === undefined ? '' : `revision: '${revision}',`;
+        const text = block('ts', 'mcp-session/client')
+          .replace('http://127.0.0.1:3000/mcp', server.url)
+          .replace("name: 'guest',", `$& ${spoken}`);
+        assert.equal(await program('client.ts', text), "{ type: 'text', text: 'purged CACHE' }\n");
+      } finally {
+        await server.close();
+      }
+    });
+  }
+
   test('the component keeps a value', async () => {
     assert.match(await program('component.ts', block('ts', 'mcp-session/component')), /^[\w-]{22,} hello\n$/);
   });

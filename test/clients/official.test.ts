@@ -104,4 +104,43 @@ describe('an official client', () => {
     await client.close();
     assert.equal((await post(sessionId)).status, 404);
   });
+
+  // The handler of `purge` is one: what differs is how the question reaches the client.
+  for (const revision of ['2025-06-18', '2025-11-25', '2026-07-28']) {
+    test(`@modelcontextprotocol/client: purge is asked about, and the answer heard, on ${revision}`, async () => {
+      const isModern = revision === '2026-07-28';
+      const speaking = isModern
+        ? { versionNegotiation: { mode: { pin: revision } } }
+        : { supportedProtocolVersions: [revision] };
+      const capabilities = { elicitation: { form: {} } };
+      const client = new Client({ name: 'new', version: '2.4' }, { capabilities, ...speaking });
+      const asked: string[] = [];
+      let action: 'accept' | 'decline' | 'cancel' = 'accept';
+      client.setRequestHandler('elicitation/create', ({ params }) => {
+        asked.push(params.message);
+        return action === 'accept' ? { action, content: {} } : { action };
+      });
+      const posted: string[] = [];
+      const watching = (at: string | URL, init?: RequestInit) => {
+        if (init?.method === 'POST') posted.push(String(init.body));
+        return fetch(at, init);
+      };
+      const transport = new StreamableHTTPClientTransport(url, { fetch: watching });
+      await client.connect(transport);
+      const purge = async () => textOf(await client.callTool({ name: 'purge', arguments: { name: 'cache' } }));
+      assert.equal(await purge(), 'purged CACHE');
+      action = 'decline';
+      assert.match((await purge()) ?? '', /declined/);
+      action = 'cancel';
+      assert.match((await purge()) ?? '', /cancelled/);
+      assert.deepEqual(asked, Array(3).fill('Purge cache?'));
+      const calls = posted.map((body) => JSON.parse(body)).filter(({ method }) => method === 'tools/call');
+      // Asked on the stream of the one call, or by its result, whereupon it is called again.
+      assert.equal(calls.length, isModern ? 6 : 3);
+      assert.equal(calls.filter(({ params }) => 'requestState' in params).length, isModern ? 3 : 0);
+      assert.equal(posted.filter((body) => /"result":\{"action"/.test(body)).length, isModern ? 0 : 3);
+      await transport.terminateSession();
+      await client.close();
+    });
+  }
 });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { Registry, serve } from '../../host/library.ts';
 import { Gate, text } from '../support/dispatch.ts';
 import type { Tool } from '../support/dispatch.ts';
 import { begin, errorOf, Events, open, resultOf, rpc, send, start } from '../support/wire.ts';
@@ -16,6 +17,14 @@ function slowTool(): { tool: Tool; running: Gate; gate: Gate } {
   };
   return { tool, running, gate };
 }
+
+test('closing a served registry again waits for the first time', async () => {
+  const registry = new Registry({ name: 'closed', version: '1' });
+  const server = await serve(registry, { bucket: 'memory:', port: 0 });
+  await Promise.all([server.close(), server.close()]);
+  await server.close();
+  await assert.rejects(fetch(server.url), TypeError);
+});
 
 test('MODE-131 closing ends streams and idle connections, and waits for running calls', async (t) => {
   const { tool, running, gate } = slowTool();
