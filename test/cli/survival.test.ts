@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
+import { Audit } from '../support/audit.ts';
 import { type Body, begin, Events, meta, modern, resultOf, rpc, send } from '../support/wire.ts';
 import { Served, temporaryFolder } from './run.ts';
 
@@ -75,6 +76,10 @@ describe('two processes on one file', () => {
       assert.notEqual(other, id);
       third.leave();
       await two.stop('SIGKILL');
+      const audit = new Audit();
+      audit.keepSecret(session['Mcp-Session-Id'], id, other, 'cache', 'CACHE');
+      audit.hear([...one.events, ...two.events]);
+      audit.check();
     });
   }
 

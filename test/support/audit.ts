@@ -13,7 +13,7 @@ type Shapes = Readonly<Record<string, RegExp | 'milliseconds' | undefined>>;
 const ofSession: Shapes = { store, ttl: 'milliseconds', session: print, key: print };
 
 /** Every event of the host, with its level and the fields that it has: exactly these, none but `key` ever left out. */
-export const catalogue: Readonly<Record<string, { readonly level: LogLevel; readonly fields: Shapes }>> = {
+const catalogue: Readonly<Record<string, { readonly level: LogLevel; readonly fields: Shapes }>> = {
   'session created': { level: 'info', fields: ofSession },
   'session rejected': { level: 'warning', fields: { ...ofSession, reason } },
   'session renewed': { level: 'debug', fields: ofSession },
@@ -33,6 +33,9 @@ export const catalogue: Readonly<Record<string, { readonly level: LogLevel; read
   'health check failed': { level: 'warning', fields: { error: words } },
   'request failed': { level: 'error', fields: { method: words, error: lines } },
   'dependency not closed': { level: 'error', fields: { dependency: words, error: lines } },
+  'serving stdin and stdout': { level: 'info', fields: {} },
+  stopping: { level: 'info', fields: { signal: /^SIG[A-Z]+$/ } },
+  'process warning': { level: 'warning', fields: { name: words, message: words } },
 };
 
 export interface Event {
@@ -50,6 +53,14 @@ export class Audit {
   readonly log: Log = (level, event, fields) => {
     this.events.push({ level, event, fields });
   };
+
+  /** Hears the lines of a process that logs in JSON. */
+  hear(lines: readonly Record<string, unknown>[]): void {
+    for (const { time, level, event, ...fields } of lines) {
+      assert.ok(!Number.isNaN(Date.parse(String(time))));
+      this.log(level as LogLevel, String(event), fields as LogFields);
+    }
+  }
 
   /** What must never be in the log. */
   keepSecret(...secrets: readonly string[]): void {
