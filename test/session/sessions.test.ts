@@ -172,6 +172,26 @@ describe('sessions of a host', () => {
     for (const secret of [id, 'acme', 'ann', 'bob']) assert.ok(!said.includes(secret));
   });
 
+  test('finding 7 no text in the place of an id reaches a session of another namespace', async () => {
+    const { sessions } = host(new MemoryBucket());
+    const namespaces = ['', 'acme', 'acme/evil', 's', '%2F', '..'];
+    const made = await Promise.all(
+      namespaces.map((namespace) => sessions.create('session', { namespace, owner: undefined }, {})),
+    );
+    const names = fc.constantFrom(...namespaces, 'mcp-session/1/s', 'h', 'q');
+    const between = fc.constantFrom('', '/', '//', ':', '%2F', '\\', '/../', '\0', '\u2215');
+    const path = fc.array(fc.tuple(names, between), { maxLength: 3 });
+    await fc.assert(
+      fc.asyncProperty(fc.nat(5), fc.nat(5), path, between, async (from, to, parts, end) => {
+        const id = `${parts.flat().join('')}${made[to]?.id}${end}`;
+        const found = await sessions.open('session', { namespace: namespaces[from] ?? '', owner: undefined }, id);
+        if (from === to && id === made[to]?.id) assert.equal(found?.id, id);
+        else assert.equal(found, undefined);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
   test('a request state is redeemed once by its own call, whoever is quickest', async () => {
     const bucket = new MemoryBucket();
     const hosts = Array.from({ length: 3 }, () => host(later(bucket)).sessions);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import * as z from 'zod';
-import { elicit } from '../../host/questions.ts';
+import { elicit, NeedInput } from '../../host/questions.ts';
 import { Registry } from '../../host/registry.ts';
 import { serveFor } from '../support/served.ts';
 import { begin, type Body, errorOf, Events, meta, modern, resultOf, rpc, send } from '../support/wire.ts';
@@ -67,6 +67,35 @@ for (const version of versions) {
     );
   });
 }
+
+test('row 25 row 33 what a handler saves with its question never travels, whatever the revision', async (t) => {
+  const registry = new Registry({ name: 'test', version: '1' });
+  registry.tool('t', {}, (_, exchange) => {
+    const answer = exchange.answer('sure');
+    if (answer === undefined) throw new NeedInput({ sure: elicit('Sure?') }, { state: { price: 'kept to ourselves' } });
+    return JSON.stringify(exchange.state).length.toString();
+  });
+  const { url } = await serveFor(t, registry);
+  const seen: unknown[] = [];
+  for (const version of versions) {
+    const session = { 'Mcp-Session-Id': await begin(url, version, { elicitation: {} }) };
+    const stream = await Events.open(url, session, rpc('tools/call', { name: 't' }));
+    const question = await stream.next();
+    await send(url, { jsonrpc: '2.0', id: question?.['id'] ?? null, result: { action: 'accept' } }, session);
+    const done = await stream.next();
+    assert.match(textOf(done), /29/);
+    seen.push(question, done);
+  }
+  const headers = modern('tools/call', 't');
+  const params = { name: 't', _meta: meta({ elicitation: {} }) };
+  const asked = await send(url, rpc('tools/call', params), headers);
+  const { requestState = null } = resultOf(asked.body);
+  const inputResponses = { sure: { action: 'accept' } };
+  const done = await send(url, rpc('tools/call', { ...params, requestState, inputResponses }), headers);
+  assert.match(textOf(done.body), /29/);
+  seen.push(asked.text, done.text);
+  assert.doesNotMatch(JSON.stringify(seen), /kept to ourselves|price/);
+});
 
 test('clients of 2026-07-28 with equal ids and arguments cannot use each other’s state', async (t) => {
   const authenticate = async ({ headers }: { readonly headers: { get(name: string): string | null } }) => {

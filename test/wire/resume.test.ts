@@ -65,7 +65,7 @@ test('MODE-100 fault 074 only 2025-11-25 has events without a message; before, e
   }
 });
 
-test('T-58 MODE-101 fault 060 a client that lost its connection comes back for the rest, and it goes on live', async (t) => {
+test('T-58 MODE-101 row 69 fault 060 a client that lost its connection comes back for the rest, and it goes on live', async (t) => {
   const { tool, step, finish } = stepping();
   const started = await start(t, { tools: { stepping: tool } });
   const headers = await session(started);
