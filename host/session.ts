@@ -102,8 +102,12 @@ export class Session {
         if (value !== undefined) define(values, key, value);
       }
       const wanted = change(values);
-      if (typeof wanted !== 'object' || wanted === null) {
-        throw new SessionError('invalid', 'update: expected the function to return an object, key to value');
+      // The members of a promise or a map are no values: taken for them, they would wipe the session.
+      if (!isPlain(wanted)) {
+        throw new SessionError(
+          'invalid',
+          'update: expected the function to return a plain object, key to value, at once',
+        );
       }
       const next = new Map<string, string | undefined>();
       for (const [key, text] of texts) if (text === undefined || tryParse(text) === undefined) next.set(key, text);
@@ -233,4 +237,11 @@ function parseValue(text: string | undefined): Json {
 /** A member under any name. A plain assignment would take `__proto__` for something else. */
 function define(values: Record<string, Json>, key: string, value: Json): void {
   Object.defineProperty(values, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
+/** Whether something is an object without a class of its own, of whatever realm. */
+function isPlain(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

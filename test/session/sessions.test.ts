@@ -76,6 +76,19 @@ describe('sessions of a host', () => {
     });
   }
 
+  test('update refuses what is no plain object, and the values stay', async () => {
+    const { sessions } = host(new MemoryBucket());
+    const session = await sessions.create('session', nobody, {});
+    await session.set('keep', 1);
+    for (const junk of [Promise.resolve({ n: 1 }), new Map(), new Date(), [1], null]) {
+      await assert.rejects(
+        session.update(() => junk as never),
+        { code: 'invalid' },
+      );
+    }
+    assert.equal((await sessions.open('session', nobody, session.id))?.get('keep'), 1);
+  });
+
   test('it lives to the last millisecond of its silence, every request renews it, and a call keeps it alive', async () => {
     const { sessions, clock } = host(new MemoryBucket());
     const { id } = await sessions.create('session', nobody, {});
