@@ -27,6 +27,10 @@ interface Piece {
 interface StreamState {
   /** The position of its last event; 0 if there is none yet. */
   readonly last: number;
+  /** When the process that runs its call last showed that it lives, in milliseconds since 1970. */
+  readonly seen: number;
+  /** The id of its call; absent for several calls at once. */
+  readonly call?: string | number;
   readonly ended?: true;
   /** Names the connection that resumed it last. */
   readonly reader?: string;
@@ -44,10 +48,18 @@ export interface JournalRecord {
 
 /** What is added to a journal. */
 export type Addition =
-  | { readonly kind: 'open'; readonly stream: string }
+  | {
+      readonly kind: 'open';
+      readonly stream: string;
+      readonly now: number;
+      readonly call?: string | number | undefined;
+    }
+  | { readonly kind: 'seen'; readonly stream: string; readonly now: number }
   | { readonly kind: 'end'; readonly stream: string }
   | { readonly kind: 'event'; readonly stream: string; readonly position: number; readonly json: string }
-  | { readonly kind: 'resume'; readonly stream: string; readonly reader: string };
+  | { readonly kind: 'resume'; readonly stream: string; readonly reader: string }
+  /** Ends a stream whose process has gone, unless it was seen after `seen`, with a last message if there is one. */
+  | { readonly kind: 'abandon'; readonly stream: string; readonly seen: number; readonly json: string | undefined };
 
 /** A journal after something was added, what to write before it and what to delete after. */
 export interface Added {
@@ -124,18 +136,34 @@ export function add(record: JournalRecord, additions: readonly Addition[], newPi
 function apply(streams: Record<string, StreamState>, events: StoredEvent[], addition: Addition): void {
   const { stream } = addition;
   if (addition.kind === 'open') {
-    streams[stream] = { last: 0 };
+    const { now, call } = addition;
+    streams[stream] = { last: 0, seen: now, ...(call !== undefined && { call }) };
     return;
   }
   const state = Object.hasOwn(streams, stream) ? streams[stream] : undefined;
   if (state === undefined) return;
-  if (addition.kind === 'end') {
-    streams[stream] = { ...state, ended: true };
-  } else if (addition.kind === 'resume') {
-    streams[stream] = { ...state, reader: addition.reader };
-  } else {
-    streams[stream] = { ...state, last: addition.position };
-    events.push([stream, addition.position, addition.json]);
+  if (addition.kind === 'resume') streams[stream] = { ...state, reader: addition.reader };
+  // Whoever gave it up has said how it ended.
+  else if (!state.ended) streams[stream] = advanced(state, events, addition);
+}
+
+function advanced(state: StreamState, events: StoredEvent[], addition: Addition): StreamState {
+  switch (addition.kind) {
+    case 'event':
+      events.push([addition.stream, addition.position, addition.json]);
+      return { ...state, last: addition.position };
+    case 'seen':
+      return { ...state, seen: addition.now };
+    case 'abandon': {
+      if (state.seen > addition.seen) return state;
+      if (addition.json === undefined) return { ...state, ended: true };
+      events.push([addition.stream, state.last + 1, addition.json]);
+      return { ...state, last: state.last + 1, ended: true };
+    }
+    case 'end':
+      return { ...state, ended: true };
+    default:
+      return state;
   }
 }
 

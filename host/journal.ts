@@ -22,6 +22,10 @@ export interface Reading {
   readonly ended: boolean;
   /** Names the connection that resumed the stream last. */
   readonly reader: string | undefined;
+  /** The id of the call; `undefined` for several at once. */
+  readonly call: string | number | undefined;
+  /** When the process that runs the call last showed that it lives, in milliseconds since 1970. */
+  readonly seen: number;
 }
 
 /** The journals of the sessions of one bucket. */
@@ -122,6 +126,11 @@ export class Journal {
     return this.#batch;
   }
 
+  /** Milliseconds since 1970, by the clock of the sessions. */
+  get now(): number {
+    return this.#options.now();
+  }
+
   /** Calls `listener` with the journal whenever this process stored it, until the returned function is called. */
   onStored(listener: (record: JournalRecord) => void): () => void {
     this.#listeners.add(listener);
@@ -142,13 +151,13 @@ export class Journal {
       const record = await this.#read();
       const state = record && streamOf(record, stream);
       if (record === undefined || state === undefined) return undefined;
-      const { ended = false, reader } = state;
+      const { ended = false, reader, call, seen } = state;
       const piece = pieceAfter(record, stream, at);
-      if (piece === undefined) return { events: eventsAfter(record.events, stream, at), ended, reader };
+      if (piece === undefined) return { events: eventsAfter(record.events, stream, at), ended, reader, call, seen };
       const entry = await this.#options.bucket.get(piece.at);
       if (entry !== undefined) {
         const events = eventsAfter(JSON.parse(textOf(entry)), stream, at);
-        return { events, ended: ended && events.at(-1)?.[1] === state.last, reader };
+        return { events, ended: ended && events.at(-1)?.[1] === state.last, reader, call, seen };
       }
       // Dropped meanwhile, and with it all that is in it.
       at = piece.last[stream] ?? at;

@@ -1,8 +1,12 @@
+import type { RequestId } from './call.ts';
 import { eventId, newStream } from './event-id.ts';
 import type { Journal } from './journal.ts';
 import { streamOf } from './journal-record.ts';
 import type { Session } from './session.ts';
 import type { EventStream } from './sse.ts';
+
+/** How often a stream shows that the process of its call lives, in milliseconds. */
+const signOfLife = 15_000;
 
 /** How the streams of a session are kept. */
 export interface Keeping {
@@ -11,6 +15,8 @@ export interface Keeping {
   readonly primes: boolean;
   /** How many milliseconds a client waits before it comes back. */
   readonly retry: number;
+  /** The id of the call; `undefined` for several at once. */
+  readonly call: RequestId | undefined;
 }
 
 /**
@@ -24,13 +30,18 @@ export class KeptStream {
   readonly #connection: EventStream;
   readonly #journal: Journal;
   readonly #primes: boolean;
+  readonly #alive: NodeJS.Timeout;
   #position = 0;
 
-  constructor(connection: EventStream, { session, primes, retry }: Keeping) {
+  constructor(connection: EventStream, { session, primes, retry, call }: Keeping) {
     this.#connection = connection;
     this.#journal = session.journal;
     this.#primes = primes;
-    this.known = this.#add('open').then(() => undefined);
+    const opened = this.#journal.add({ kind: 'open', stream: this.#stream, now: this.#journal.now, call });
+    this.known = opened.then(() => undefined);
+    this.#alive = setInterval(() => {
+      void this.#journal.add({ kind: 'seen', stream: this.#stream, now: this.#journal.now });
+    }, signOfLife).unref();
     if (primes) connection.prime(eventId(this.#stream, 0), retry);
     // A message goes to one connection: the latest that the client made for this stream.
     const forget = this.#journal.onStored((record) => {
@@ -52,7 +63,8 @@ export class KeptStream {
 
   /** No event follows. */
   end(): void {
-    void this.#add('end');
+    clearInterval(this.#alive);
+    void this.#journal.add({ kind: 'end', stream: this.#stream });
     this.#connection.end();
   }
 
@@ -62,9 +74,5 @@ export class KeptStream {
     if (retry !== undefined) this.#connection.retry(retry);
     this.#connection.end();
     return true;
-  }
-
-  #add(kind: 'open' | 'end'): Promise<Error | undefined> {
-    return this.#journal.add({ kind, stream: this.#stream });
   }
 }

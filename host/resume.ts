@@ -1,11 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { eventId } from './event-id.ts';
 import type { EventPlace } from './event-id.ts';
-import type { Journal } from './journal.ts';
+import type { Journal, Reading } from './journal.ts';
+import { codes, encodeError } from './rpc.ts';
 import type { EventStream } from './sse.ts';
 
 /** How often the bucket is looked at for what another process stored, in milliseconds. */
 const lookAgain = 200;
+/** How long the process of a call may show no sign of life before the call is taken for lost, in milliseconds. */
+export const lostAfter = 60_000;
 
 /**
  * Makes `connection` the one on which a stream goes on after `place`. Returns what sends the events on it, as they come and
@@ -36,13 +39,23 @@ export async function resume(
           await connection.drained();
         }
         if (reading.ended) break;
-        if (reading.events.length === 0) await bell.heard(lookAgain);
+        if (reading.events.length > 0) continue;
+        if (journal.now - reading.seen > lostAfter) await giveUp(journal, stream, reading);
+        else await bell.heard(lookAgain);
       }
     } finally {
       forget();
       connection.end();
     }
   };
+}
+
+/** Ends a stream of which nobody is left to write the rest. */
+async function giveUp(journal: Journal, stream: string, { call, seen }: Reading): Promise<void> {
+  const message = 'The server that ran the call has gone; whether the call did its work is not known';
+  const json = call === undefined ? undefined : encodeError(call, codes.internal, message);
+  const failure = await journal.add({ kind: 'abandon', stream, seen, json });
+  if (failure !== undefined) throw failure;
 }
 
 /** Wakes who waits, and also who will wait: what rings before is heard. */

@@ -193,7 +193,8 @@ export class Serving {
   #answer(requests: readonly RpcRequest[], batch: boolean, belonging: Belonging): Promise<Reply> {
     const { session, wire } = belonging;
     const { retry } = this.#options;
-    const keeping = session === null ? undefined : { session, primes: wire.primes, retry };
+    const keeping =
+      session === null ? undefined : { session, primes: wire.primes, retry, call: batch ? undefined : requests[0]?.id };
     const answer = new Answer(session?.id, batch ? requests.length : undefined, keeping);
     for (const request of requests) this.#calls.run(request, belonging, answer);
     return answer.reply;
