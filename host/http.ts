@@ -53,6 +53,12 @@ export interface Transport {
 }
 
 const healthPath = '/health';
+/** The longest time that a timer takes. */
+const longestTime = 2 ** 31 - 1;
+
+function isTime(value: number): boolean {
+  return Number.isInteger(value) && value >= 0 && value <= longestTime;
+}
 
 export function createTransport(options: TransportOptions): Transport {
   return new HttpTransport(options);
@@ -68,15 +74,13 @@ class HttpTransport implements Transport {
   #closing = false;
 
   constructor(options: TransportOptions) {
-    const mode = options.mode ?? 'stateful-for-initialize';
+    const { mode = 'stateful-for-initialize', keepAlive = defaults.keepAlive, retry = defaults.retry } = options;
+    for (const [name, value] of Object.entries({ keepAlive, retry })) {
+      if (!isTime(value)) throw new TypeError(`${name}: expected a whole number of milliseconds, 0 to ${longestTime}`);
+    }
     this.#options = options;
     this.#guard = new Guard(options);
-    this.#serving = new Serving({
-      ...options,
-      mode,
-      keepAlive: options.keepAlive ?? defaults.keepAlive,
-      retry: options.retry ?? defaults.retry,
-    });
+    this.#serving = new Serving({ ...options, mode, keepAlive, retry });
     this.#path = withoutSlash(options.path ?? '/mcp');
     this.#anybody = { namespace: options.namespace ?? '', owner: undefined };
     this.#methods = mode === 'stateless' ? 'POST' : 'GET, POST, DELETE';

@@ -82,10 +82,10 @@ export function readJournal(content: string): JournalRecord {
   throw new BucketError('corrupt', 'cannot read a journal: expected version 1');
 }
 
-/** The keys of its pieces; `undefined` if it cannot be read. */
+/** The keys of its pieces, none in what is left of a deleted one; `undefined` if it cannot be read. */
 export function piecesIn(content: string): string[] | undefined {
   try {
-    return readJournal(content).pieces.map(({ at }) => at);
+    return (readJournal(content).pieces ?? []).map(({ at }) => at);
   } catch (error) {
     if (error instanceof BucketError && error.code === 'corrupt') return undefined;
     throw error;

@@ -77,10 +77,14 @@ export class Journals {
 /** Deletes all that is kept of the streams of the session whose record is under `key`, when that has ended. */
 export async function deleteJournal(bucket: AnyBucket, key: string): Promise<void> {
   const at = journalKey(key);
-  const entry = await bucket.get(at);
-  if (entry === undefined) return;
-  await bucket.delete(at);
-  for (const piece of piecesIn(textOf(entry)) ?? []) await bucket.delete(piece);
+  for (;;) {
+    const entry = await bucket.get(at);
+    if (entry === undefined) return;
+    // First for a tombstone: what is added at the same time must not leave a piece that nothing refers to.
+    if ((await bucket.swap(at, entry.version, Buffer.from(tombstone))) === undefined) continue;
+    for (const piece of piecesIn(textOf(entry)) ?? []) await bucket.delete(piece);
+    return await bucket.delete(at);
+  }
 }
 
 interface JournalOptions {
@@ -215,6 +219,7 @@ export class Journal {
       // Only the first stream makes a journal: what is gone must not come back.
       const begins = entry === undefined && additions.some(({ kind }) => kind === 'open');
       if (entry === undefined && !(begins && (await isLive(bucket, key)))) return;
+      if (isTombstone(entry)) return;
       const unique = randomBytes(12).toString('base64url');
       const newPiece = () => journalPieceKey(this.#key, now(), unique);
       const { record, before, after } = add(this.#recordOf(entry), additions, newPiece);
@@ -224,7 +229,7 @@ export class Journal {
         for (const at of after) await bucket.delete(at);
         this.#memo = { version, record };
         // Deleted just before it was made, it would have been forgotten.
-        if (begins && !(await isLive(bucket, key))) return await bucket.delete(this.#key);
+        if (begins && !(await isLive(bucket, key))) return await deleteJournal(bucket, key);
         for (const listener of [...this.#listeners]) listener(record);
         return;
       }
@@ -235,7 +240,7 @@ export class Journal {
 
   async #read(): Promise<JournalRecord | undefined> {
     const entry = await this.#options.bucket.get(this.#key);
-    return entry && this.#recordOf(entry);
+    return entry === undefined || isTombstone(entry) ? undefined : this.#recordOf(entry);
   }
 
   #recordOf(entry: Entry | undefined): JournalRecord {
@@ -250,7 +255,11 @@ export class Journal {
 /** Whether a session is neither deleted nor swept. */
 async function isLive(bucket: AnyBucket, key: string): Promise<boolean> {
   const entry = await bucket.get(key);
-  return entry !== undefined && textOf(entry) !== tombstone;
+  return entry !== undefined && !isTombstone(entry);
+}
+
+function isTombstone(entry: Entry | undefined): boolean {
+  return entry?.value.length === tombstone.length && textOf(entry) === tombstone;
 }
 
 function textOf({ value }: Entry): string {

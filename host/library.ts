@@ -68,6 +68,10 @@ export interface HandlerOptions {
   /** Verifies who calls; `undefined` is answered with 401. */
   readonly authenticate?: (request: WebRequest) => Promise<Principal | undefined>;
   readonly onBegin?: BeginHook;
+  /** Milliseconds between two signs of life on a stream, 0 for none; {@link defaults} says what if absent. */
+  readonly keepAlive?: number;
+  /** Milliseconds that a client waits before it comes back for the rest of a stream; as {@link defaults} says if absent. */
+  readonly retry?: number;
   readonly log?: Log;
   /** Milliseconds since 1970. */
   readonly now?: () => number;
@@ -87,7 +91,9 @@ export interface Server {
   close(): Promise<void>;
 }
 
-export interface StdioOptions extends Omit<HandlerOptions, 'path' | 'allowOrigins' | 'allowHosts' | 'authenticate'> {
+type HttpOnly = 'path' | 'allowOrigins' | 'allowHosts' | 'authenticate' | 'keepAlive' | 'retry';
+
+export interface StdioOptions extends Omit<HandlerOptions, HttpOnly> {
   /** Where the messages of the client come from; stdin if absent. */
   readonly input?: Readable;
   /** Where those for it go; stdout if absent, and then whatever else the program prints there goes to stderr. */

@@ -180,3 +180,10 @@ test('H-55 H-12 2026-07-28 has events without ids, and nothing to come back to',
   const headers = { 'MCP-Protocol-Version': '2026-07-28', 'Last-Event-ID': 'x' };
   assert.equal((await send(url, '', headers, 'GET')).status, 405);
 });
+
+test('times that a timer does not take are refused before anything is served', async (t) => {
+  for (const bad of [-1, 1.5, Number.NaN, 2 ** 31]) {
+    await assert.rejects(start(t, { retry: bad }), { name: 'TypeError', message: /^retry: expected/ });
+    await assert.rejects(start(t, { keepAlive: bad }), { name: 'TypeError', message: /^keepAlive: expected/ });
+  }
+});
